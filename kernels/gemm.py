@@ -133,9 +133,9 @@ def gemm(
     before this one. What can then be loaded while that one still runs, is; other kernels are as without it.
 
     ``library`` says whose kernel it is. ``tile`` and ``cluster`` are (m, n) of the result. ``swap``, of quack's and
-    precast's, puts the weights on the side of the tensor core that takes 64 rows. Of quack's, ``pingpong`` has two
+    precast's, puts the weights on the side of the tensor core that takes 64 rows. With quack's, ``pingpong`` has two
     groups of warps take tiles in turn, and ``swizzle`` is how many tiles stand side by side in the order in which they
-    are taken. Of precast's, ``tile`` may have a k as well, ``split`` blocks of a cluster share k, and ``residents``
+    are taken. With precast's, ``tile`` may have a k as well, ``split`` blocks of a cluster share k, and ``residents``
     blocks fit on an SM.
     """
     operands = Operands(dtype, out_dtype, accumulator, a_major, b_major, out_major, batched, epilogue)

@@ -76,13 +76,13 @@ def store_all(
         shared.precompute_compress(level=LEVEL)
     done = reuse.compressed(METHOD, dictionary, contents) if reuse else {}
 
-    def one(data: bytes) -> bytes:
+    def compressed(data: bytes) -> bytes:
         # A compressor serves one thread at a time. The frame needs no checksum: every blob is checked by its digest.
         return zstandard.ZstdCompressor(level=LEVEL, dict_data=shared, write_checksum=False).compress(data)
 
     remaining = sorted(contents.keys() - done.keys())
     with ThreadPoolExecutor(max(1, threads)) as pool:
-        done.update(zip(remaining, pool.map(one, (contents[name] for name in remaining)), strict=True))
+        done.update(zip(remaining, pool.map(compressed, (contents[name] for name in remaining)), strict=True))
     if reuse and remaining:
         reuse.keep_compressed(METHOD, dictionary, done)
     encoding = "zstd" if dictionary is None else "zstd+dictionary"

@@ -57,7 +57,7 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
         for identity, artifact in cache.artifacts.items():
             gpus.setdefault(identity, []).extend(gpus_of(artifact))
             held = chosen.setdefault(identity, (cache, artifact))
-            if artifact.key < held[1].key:  # device code of two hosts: the same but for its key
+            if artifact.key < held[1].key:  # device code of two hosts: the same, except for its key
                 chosen[identity] = (cache, artifact)
     chosen = {n: (cache, for_gpus(artifact, gpus[n])) for n, (cache, artifact) in chosen.items()}
     contents = {a.blob.sha256: cache.read(a.blob) for cache, a in chosen.values()}

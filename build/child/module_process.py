@@ -65,7 +65,7 @@ class ModuleProcess:
         self._replies = os.fdopen(replies, "rb", buffering=0)
 
     def request(self, request: Mapping[str, Any], *, seconds: float, memory: int, build: int) -> Message:
-        """The reply to a request; raises ProcessLost. ``memory`` is the bytes that a process may take; 0 is no bound.
+        """The reply to a request; raises ProcessLost. A process may take ``memory`` bytes; 0 means no limit.
 
         ``build`` is the parent of this process. If it has ended, this process ends as well.
         """

@@ -70,16 +70,16 @@ class Rehearser:
         return {"count": self._record.count, "launches": first}
 
     def _launch(self, launch: _Launch) -> dict[str, Any]:
-        known = 0 <= launch.kernel < len(self._names)
+        in_range = 0 <= launch.kernel < len(self._names)
         return {
-            "kernel": self._names[launch.kernel] if known else "",
+            "kernel": self._names[launch.kernel] if in_range else "",
             "grid": list(launch.grid),
             "block": list(launch.block),
             "cluster": list(launch.cluster),
             "overlap": launch.overlap,
             "shared": launch.shared,
             "unknown": launch.unknown,
-            "parameters": bytes(launch.parameters)[: self._lengths[launch.kernel] if known else 0],
+            "parameters": bytes(launch.parameters)[: self._lengths[launch.kernel] if in_range else 0],
         }
 
 

@@ -214,7 +214,7 @@ def _on_no_gpu() -> Iterator[None]:
 
 def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:
     """The defaults of calls in the DSL's native convention; None if the library compiles for TVM-FFI."""
-    natives = [one.native for one in caught]
+    natives = [call.native for call in caught]
     if all(native is None for native in natives):
         return None
     if any(native is None for native in natives):

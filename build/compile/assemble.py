@@ -36,7 +36,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 )
         if _OVERSIZED in compiled_object.code:
             raise ObjectError(
-                f"{compiled_object.symbol} asks for more shared memory than a block of {compiled.variant.target} has: "
+                f"{compiled_object.symbol} needs more shared memory than a block of {compiled.variant.target} has: "
                 "use smaller tiles, fewer stages or a larger cluster"
             )
         library = linker.link(compiled_object.code, compiled_object.symbol)

@@ -41,7 +41,7 @@ class Local:
 
     jobs: int | None = None
     memory: int | None = None
-    known: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)  # words: allow
     started: Callable[[Variant], None] = _ignore
     answers: InputAnswers | None = None
 

@@ -29,9 +29,9 @@ class Worker(ChildProcess):
     """A process that compiles for one target under one environment, as if the profile's GPU were present.
 
     Modules are imported from the folders of ``search`` first. ``memory`` is the number of bytes that the process may
-    take; 0 is no bound. With ``warm_up`` it compiles a small kernel first, which saves time from two variants on. The
-    ``interpreter`` has the compiler. ``precast.build.compile.outcome.request_for`` makes the requests. The ``rules``
-    decide which inputs a compilation has.
+    take; 0 means no limit. With ``warm_up`` it compiles a small kernel first, which saves time if at least two variants
+    follow. The ``interpreter`` has the compiler. ``precast.build.compile.outcome.request_for`` makes the requests. The
+    ``rules`` decide which inputs a compilation has.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ The code that made the request decides. Requests of the author's code always cou
 folders, editable installs, folders of ``PYTHONPATH`` and ``.pth`` files, and files put into site-packages by hand.
 
 Code of an installed distribution (a ``RECORD`` lists it) makes many requests when it is imported, as torch, numpy and
-the DSL do. Of these the following are ignored: the clock, randomness, the network; files, folders, programs and
+the DSL do. The following are ignored: the clock, randomness, the network; files, folders, programs and
 libraries of the system, ``/proc`` and ``/sys``; temporary files; variables, of which a worker has few
 (``child_environment``); and lists of installed packages. Its other files count.
 """

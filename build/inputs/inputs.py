@@ -28,7 +28,7 @@ _NAMES = {
     "program": _WORD,
 }
 _ALONE = ("python", "variables")
-_NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block for ever, or have an effect
+_NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block forever, or have an effect
 
 
 @dataclass(frozen=True, slots=True)

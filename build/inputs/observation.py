@@ -55,9 +55,9 @@ class Observation:
     >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "stamps": {}, "modules": [], "missing": [],
     ...                    "libraries": [], "path": [], "complete": True}).asked[0].what
     'TILE'
-    """
+    """  # words: allow
 
-    asked: tuple[Ask, ...]
+    asked: tuple[Ask, ...]  # words: allow
     stamps: Mapping[str, Stamp | None]
     modules: tuple[LoadedModule, ...]
     missing: tuple[str, ...]

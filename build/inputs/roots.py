@@ -69,7 +69,7 @@ class Roots:
         ]
         return cls(search, path, environment)
 
-    def place(self, path: str) -> tuple[str, str]:
+    def place(self, path: str) -> tuple[str, str]:  # words: allow
         """The root of an absolute path, and the rest; an empty root if there is none.
 
         >>> Roots([], [], {"HOME": "/home/me"}).place("/home/me/.config/rc")

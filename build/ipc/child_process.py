@@ -83,7 +83,7 @@ class ChildProcess:
             self.kill()
 
     def ready(self, seconds: float = START_SECONDS) -> None:
-        """Wait until the process has started. The first ``receive`` does this if the caller has not."""
+        """Wait until the process has started. The first ``receive`` waits, too, if the caller did not."""
         self._ready = True
         reply = self._read(seconds)
         if "error" in reply.header:

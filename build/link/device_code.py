@@ -82,7 +82,7 @@ def parse_usage(text: str) -> tuple[Resources, ...]:
     >>> parse_usage(" Function k:\\n  REG:10 STACK:0 SHARED:64 LOCAL:0 CONSTANT[0]:564\\n")[0].registers
     10
     """
-    found: list[Resources] = []
+    resources: list[Resources] = []
     kernel = ""
     for line in text.splitlines():
         function, usage = _FUNCTION.match(line), _USAGE.search(line)
@@ -90,18 +90,18 @@ def parse_usage(text: str) -> tuple[Resources, ...]:
             kernel = function[1]
         elif usage and kernel:
             registers, stack, shared, local = map(int, usage.groups())
-            found.append(Resources(kernel=kernel, registers=registers, shared=shared, stack=stack, local=local))
+            resources.append(Resources(kernel=kernel, registers=registers, shared=shared, stack=stack, local=local))
             kernel = ""
-    return tuple(sorted(found, key=lambda r: r.kernel))
+    return tuple(sorted(resources, key=lambda r: r.kernel))
 
 
 def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str:
     command: list[str | Path] = [toolchain.cuobjdump, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-500:]
+        output = (done.stderr or done.stdout).strip()[-500:]
         todo = "check it with 'precast doctor'"
-        if "GLIBC_" in said:  # that of 13.5 for aarch64 needs 2.38, whatever its wheel says
+        if "GLIBC_" in output:  # that of 13.5 for aarch64 needs 2.38, whatever its wheel says
             todo = "it is for a newer system than this: pip install 'nvidia-cuda-cuobjdump<13.5'"
-        raise ObjectError(f"cuobjdump cannot read the device code: {said}; {todo}")
+        raise ObjectError(f"cuobjdump cannot read the device code: {output}; {todo}")
     return done.stdout

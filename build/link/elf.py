@@ -25,7 +25,7 @@ def fatbins(obj: bytes) -> tuple[bytes, ...]:
     from elftools.elf.sections import SymbolTableSection
 
     elf = _open(obj, "the compiled object")
-    found: dict[tuple[int, int], bytes] = {}
+    containers: dict[tuple[int, int], bytes] = {}
     for table in elf.iter_sections():
         if not isinstance(table, SymbolTableSection):
             continue
@@ -37,21 +37,21 @@ def fatbins(obj: bytes) -> tuple[bytes, ...]:
             if section["sh_type"] != "SHT_NOBITS":
                 data = section.data()[start : start + size]
                 if data.startswith(_FATBIN):
-                    found[index, start] = data
-    return tuple(found[place] for place in sorted(found))
+                    containers[index, start] = data
+    return tuple(containers[position] for position in sorted(containers))
 
 
 def embedded(library: bytes) -> tuple[bytes, ...]:
     """The same containers in a linked library, which no symbol names any more: found by how they begin."""
-    found, at = [], library.find(_FATBIN)
+    containers, at = [], library.find(_FATBIN)
     while at >= 0:
         head = library[at : at + _FATBIN_HEAD.size]
         if len(head) == _FATBIN_HEAD.size:
             _, version, size, rest = _FATBIN_HEAD.unpack(head)
             if version == 1 and size == _FATBIN_HEAD.size and at + size + rest <= len(library):
-                found.append(library[at : at + size + rest])
+                containers.append(library[at : at + size + rest])
         at = library.find(_FATBIN, at + 1)
-    return tuple(found)
+    return tuple(containers)
 
 
 def symbols(obj: bytes) -> frozenset[str]:
@@ -60,7 +60,7 @@ def symbols(obj: bytes) -> frozenset[str]:
 
 
 def undefined(obj: bytes) -> frozenset[str]:
-    """The names that an object or library takes from others, but for those that it can do without."""
+    """The names that an object or library takes from others, except those that it can do without."""
     return frozenset(symbol.name for symbol in _global(obj) if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name)
 
 
@@ -73,7 +73,7 @@ def _global(obj: bytes) -> Iterator[Any]:
 
 
 def oldest_glibc(library: bytes) -> str:
-    """The oldest glibc that has every versioned symbol the library asks for; 2.17 at least.
+    """The oldest glibc that has every versioned symbol the library requires; 2.17 at least.
 
     Nothing that precast supports is older than 2.17, the first glibc of the wheel tags.
     """
@@ -133,13 +133,13 @@ def kernel_parameters(cubin: bytes, kernel: str) -> tuple[tuple[int, int], ...]:
     section = _open(cubin, "the device code").get_section_by_name(f".nv.info.{kernel}")
     if section is None:
         raise ObjectError(f"the device code says nothing of {kernel}: report the kernel that made it")
-    data, found, place = section.data(), {}, 0
-    while place + 4 <= len(data):
-        form, attribute, size = struct.unpack_from("<BBH", data, place)
-        place += 4
+    data, parameters, at = section.data(), {}, 0
+    while at + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
         if form == _NV_SIZED:
             if attribute == _NV_PARAMETER and size >= 12:
-                _, ordinal, offset, packed = struct.unpack_from("<IHHI", data, place)
-                found[ordinal] = (offset, packed >> 18)
-            place += size
-    return tuple(found[ordinal] for ordinal in sorted(found))
+                _, ordinal, offset, packed = struct.unpack_from("<IHHI", data, at)
+                parameters[ordinal] = (offset, packed >> 18)
+            at += size
+    return tuple(parameters[ordinal] for ordinal in sorted(parameters))

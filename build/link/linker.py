@@ -82,10 +82,10 @@ def host_libraries(toolchain: Toolchain) -> tuple[str | Path, ...]:
 
 def _host_library(gcc: Path, name: str) -> Path:
     done = subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
-    found = Path(done.stdout.strip())
-    if not found.is_absolute():
+    library = Path(done.stdout.strip())
+    if not library.is_absolute():
         raise LinkError(f"gcc finds no {name}: install the C library (on Debian and Ubuntu: apt-get install libc6)")
-    return found
+    return library
 
 
 def _version(glibc: str) -> tuple[int, ...]:

@@ -75,5 +75,5 @@ def run(command: list[str | Path], folder: str | Path, what: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         tool = Path(command[0]).name
-        said = done.stderr.strip()[-4000:]
-        raise LinkError(f"{tool} failed on {what}; it printed:\n{said}\nCheck the toolchain with 'precast doctor'")
+        output = done.stderr.strip()[-4000:]
+        raise LinkError(f"{tool} failed on {what}; it printed:\n{output}\nCheck the toolchain with 'precast doctor'")

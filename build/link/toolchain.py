@@ -73,7 +73,7 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
         release = release_of(interpreter.version_of(DSL))
         raise ToolError(f"{RUNTIMES[cuda]} is not installed: {runtime_to_install(cuda, release)}")
     packages = {name: interpreter.distribution(name) for name in packages_for(cuda)}
-    versions = {name: found.version for name, found in packages.items()}
+    versions = {name: package.version for name, package in packages.items()}
     versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")
     versions["ld"] = _output(ld, "--version").splitlines()[0]
     versions |= {f"{LOCKED}{name}": version for name, version in interpreter.locked}
@@ -93,7 +93,7 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
 
 
 def find_cuda(interpreter: Interpreter = HERE) -> int:
-    """The major version of CUDA that is built for: the one that is installed, or here the one that the caller asks for.
+    """The major version of CUDA that is built for: the one that is installed, or here the one that the caller requests.
 
     >>> find_cuda()
     12
@@ -166,10 +166,10 @@ def for_all_hosts(hosts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 def program(name: str) -> Path:
     """Where a program is, by ``PATH``; a ToolError that says how to install it where there is none."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise ToolError(f"{name} is not on the PATH: install it (on Debian and Ubuntu: apt-get install gcc)")
-    return Path(found)
+    return Path(path)
 
 
 def _output(program: Path, *arguments: str) -> str:
@@ -183,9 +183,9 @@ def _output(program: Path, *arguments: str) -> str:
 def _file(package: Distribution, name: str) -> Path:
     for path in package.files or ():
         if path.name == name and "stubs" not in path.parts:
-            found = Path(str(package.locate_file(path)))
-            if found.is_file():
-                return found
+            file = Path(str(package.locate_file(path)))
+            if file.is_file():
+                return file
     raise ToolError(f"{package.name} {package.version} holds no {name}: reinstall it, in the version precast pins")
 
 

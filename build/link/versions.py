@@ -33,7 +33,7 @@ class Release:
     cuda: Mapping[int, str]
     helpers: frozenset[str] = frozenset()
     libraries: tuple[str, ...] = ()
-    known: bool = True
+    known: bool = True  # words: allow
 
 
 _C = ("libc.so.6",)
@@ -82,21 +82,23 @@ def advice(version: str) -> str:
     return f"precast knows {DSL} {known_versions()}, and {version} was tried: pip install '{DSL}=={RELEASES[-1].dsl}.*'"
 
 
-def choose_cuda(installed: Collection[int], wanted: str = "") -> int:
+def choose_cuda(installed: Collection[int], requested: str = "") -> int:
     """The major version of CUDA to build for, out of those that the compiler has libraries for here.
 
-    Where several are installed, and none is ``wanted``, it is the oldest: what is made for it runs with every driver.
+    Where several are installed, and none is ``requested``, it is the oldest: code for it runs with every driver.
 
     >>> choose_cuda({12, 13}), choose_cuda({12, 13}, "13"), choose_cuda({13})
     (12, 13, 13)
     """
-    if wanted and wanted not in map(str, LIBRARIES):
-        raise ToolError(f"{VARIABLE} is {wanted!r}: set it to {' or '.join(map(str, LIBRARIES))}, or remove it")
-    if wanted and int(wanted) not in installed:
-        raise ToolError(f"{VARIABLE} is {wanted}, and {LIBRARIES[int(wanted)]} is not installed: {_bring(int(wanted))}")
+    if requested and requested not in map(str, LIBRARIES):
+        raise ToolError(f"{VARIABLE} is {requested!r}: set it to {' or '.join(map(str, LIBRARIES))}, or remove it")
+    if requested and int(requested) not in installed:
+        raise ToolError(
+            f"{VARIABLE} is {requested}, and {LIBRARIES[int(requested)]} is not installed: {_bring(int(requested))}"
+        )
     if not installed:
         raise ToolError(f"the compiler has no libraries for any CUDA here: {_bring(min(LIBRARIES))}")
-    return int(wanted) if wanted else min(installed)
+    return int(requested) if requested else min(installed)
 
 
 def toolkit_number(cuda: int, release: Release) -> int:
@@ -110,17 +112,17 @@ def toolkit_number(cuda: int, release: Release) -> int:
 
 
 def other_toolkit(cuda: int, release: Release, runtime: str) -> str:
-    """What is wrong with the version of the static CUDA runtime, with the way out; empty where nothing is.
+    """What is wrong with the version of the static CUDA runtime, and what to do; empty if nothing is wrong.
 
     >>> other_toolkit(13, RELEASES[2], "13.4.92")
     ''
     >>> other_toolkit(13, RELEASES[2], "13.0.96")
     "13.0, and the compiler's libraries were made with CUDA 13.4: pip install 'nvidia-cuda-runtime==13.4.*'"
     """
-    made, here = release.cuda.get(cuda), ".".join(runtime.split(".")[:2])
-    if made is None or made == here:
+    expected, here = release.cuda.get(cuda), ".".join(runtime.split(".")[:2])
+    if expected is None or expected == here:
         return ""
-    return f"{here}, and the compiler's libraries were made with CUDA {made}: {runtime_to_install(cuda, release)}"
+    return f"{here}, and the compiler's libraries were made with CUDA {expected}: {runtime_to_install(cuda, release)}"
 
 
 def runtime_to_install(cuda: int, release: Release) -> str:

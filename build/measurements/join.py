@@ -1,7 +1,7 @@
 """Joining tuning files of several GPUs and days. Their order does not matter.
 
 For each candidate of a group, the device code of the latest measurement counts, and for equal dates that with the
-greater digest. Times of other code are dropped. Of several times of the same code for one problem the least is kept:
+greater digest. Times of other code are dropped. If the same code has several times for one problem, the least is kept:
 disturbances only add time.
 
 All files are joined at once. Joining them in pairs gives the same result, unless a candidate returned to earlier code.

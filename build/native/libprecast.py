@@ -38,9 +38,9 @@ def abi() -> int:
     >>> abi()
     1
     """
-    found = re.search(r"#define PRECAST_ABI ([0-9]+)", HEADER.read_text())
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"#define PRECAST_ABI ([0-9]+)", HEADER.read_text())
+    assert match is not None
+    return int(match[1])
 
 
 def sources() -> list[Path]:

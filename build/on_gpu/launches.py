@@ -148,7 +148,7 @@ class Launches:
     ) -> Trial:
         """The time of one of several candidates on one problem, on the same inputs as the others of its ``group``.
 
-        If its first launch takes more than ``enough`` microseconds, it is not launched again; 0 is no limit. Raises
+        If its first launch takes more than ``enough`` microseconds, it is not launched again; 0 means no limit. Raises
         Lost if the candidate ended the process, or hung.
         """
         request = {"op": op, "key": key, "group": group, "launches": launches, "check": check, "enough": enough}

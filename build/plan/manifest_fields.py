@@ -101,8 +101,8 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "Those that the kernel declares if left out."
         ),
         "skip_unsupported": (
-            "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. Of "
-            "`call` and `script` it leaves out the kernels whose keys no manifest can hold. "
+            "`true` lists the variants that a kernel refuses, or that its targets rule out, instead of failing. "
+            "With `call` and `script` it leaves out the kernels whose keys no manifest can hold. "
             "`false` if left out."
         ),
     }

@@ -41,7 +41,7 @@ Values = Mapping[str, Value]
 class Call:
     """The call of a function, ``module:function``, with sample arguments, and optionally its backward pass."""
 
-    place: str
+    place: str  # words: allow
     arguments: Nodes
     backward: bool = False
     libraries: tuple[str, ...] = ()

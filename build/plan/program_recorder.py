@@ -93,7 +93,7 @@ def record_programs(
             key = (run.target, environment_of(run.entry.env), kernel.key)
             gpus.setdefault(key, []).append(run.profile.name)
             before = entries.get(key)
-            # Of several calls with the same key, the first by its text, whichever program made it.
+            # Several calls may have the same key: keep the first by its text, whichever program made it.
             entries[key] = (
                 (kernel, run) if before is None else (min(kernel, before[0], key=lambda r: r.text), before[1])
             )

@@ -30,7 +30,7 @@ class Call:
     recorded: Recorded
 
     def launch_of(self, kernel: str) -> RecordedLaunch | None:
-        return next((one for one in self.recorded.launches if one.kernel == kernel), None)
+        return next((launch for launch in self.recorded.launches if launch.kernel == kernel), None)
 
 
 class Caller:
@@ -63,17 +63,17 @@ class Caller:
 
     def difference(self, program: HostProgram, calls: Sequence[Call]) -> str | None:
         """The first difference between a program and what the object did."""
-        found = (difference(program, call.leaves, call.recorded, call.arguments) for call in calls)
-        return next((one for one in found if one), None)
+        differences = (difference(program, call.leaves, call.recorded, call.arguments) for call in calls)
+        return next(filter(None, differences), None)
 
 
 def _undisturbed(calls: list[Call]) -> list[Call]:
     """The calls without the few in which other bytes than usual look as if they were set: a signal, which runs on the
     stack too, may have come between. More than a few are the object's own doing, and stay."""
-    seen = Counter((one.kernel, one.written) for call in calls for one in call.recorded.launches)
+    seen = Counter((launch.kernel, launch.written) for call in calls for launch in call.recorded.launches)
     usual = {kernel: max(n for (k, _), n in seen.items() if k == kernel) for kernel, _ in seen}
     odd = {key for key, number in seen.items() if number * _FEW < usual[key[0]]}
-    return [call for call in calls if not any((one.kernel, one.written) in odd for one in call.recorded.launches)]
+    return [call for call in calls if odd.isdisjoint((run.kernel, run.written) for run in call.recorded.launches)]
 
 
 def _edges(program: HostProgram) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
@@ -84,9 +84,9 @@ def _edges(program: HostProgram) -> tuple[tuple[int, ...], tuple[tuple[str, int]
     for step in program.steps:
         pending += [*step.expressions, *(w.value for p in step.parameters for w in p.words)]
     while pending:
-        one = pending.pop()
-        if isinstance(one, tuple):
-            function, left, right = one
+        expression = pending.pop()
+        if isinstance(expression, tuple):
+            function, left, right = expression
             pending += [left, right]
             if function == "at_least" and (span := next((x for x in leaves_in(left) if x.endswith(".span")), None)):
                 spans[span.removesuffix(".span"), right] = None

@@ -1,4 +1,4 @@
-"""What a host program says of a call, held against what the object's own host code did."""
+"""What a host program says of a call, compared with what the object's own host code did."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def difference(
     except LaunchError as error:
         excused = any(map(_impossible, recorded.launches)) or not is_tame(arguments)
         return None if excused else f"for {arguments}: the plan refuses it: {error}"
-    ours, its = [kernel for kernel, _, _ in planned], [one.kernel for one in recorded.launches]
+    ours, its = [kernel for kernel, _, _ in planned], [launch.kernel for launch in recorded.launches]
     if ours != its:
         return f"for {arguments}: launches: the plan has {ours}, the object {its}"
-    for (kernel, launch, parameters), one in zip(planned, recorded.launches, strict=True):
+    for (kernel, launch, parameters), actual in zip(planned, recorded.launches, strict=True):
         facts = {
-            "grid": (launch.grid, one.grid),
-            "block": (launch.block, one.block),
-            "cluster": (launch.cluster, one.cluster),
-            "shared": (launch.shared, one.shared),
-            "overlap": (launch.overlap, one.overlap),
+            "grid": (launch.grid, actual.grid),
+            "block": (launch.block, actual.block),
+            "cluster": (launch.cluster, actual.cluster),
+            "shared": (launch.shared, actual.shared),
+            "overlap": (launch.overlap, actual.overlap),
             "parameters": tuple(
                 [
                     _masked(data[: len(ours)], written)
-                    for data, ours, written in zip(of, parameters, one.written, strict=True)
+                    for data, ours, written in zip(of, parameters, actual.written, strict=True)
                 ]
-                for of in (parameters, one.parameters)
+                for of in (parameters, actual.parameters)
             ),
         }
         wrong = [f"{name}: the plan has {ours}, the object {its}" for name, (ours, its) in facts.items() if ours != its]

@@ -1,7 +1,7 @@
 """Derivation: the host program of an object, found by calling it and explained number by number.
 
-What explains every call of one draw is held against a second draw in another process, with sizes around the constants
-that were found. What cannot be explained is a PlanError that names it: nothing is guessed.
+What explains every call of one draw is checked against a second draw in another process, with sizes around the
+constants that were found. What cannot be explained is a PlanError that names it: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Derivation:
 
     def _order(self, calls: Sequence[Call]) -> tuple[str, ...]:
         """The kernels in the order in which they are launched, each once."""
-        sequences = {tuple(one.kernel for one in call.recorded.launches) for call in calls}
+        sequences = {tuple(launch.kernel for launch in call.recorded.launches) for call in calls}
         order = max(sequences, key=len)
         for sequence in sequences:
             if list(sequence) != [kernel for kernel in order if kernel in sequence]:
@@ -80,8 +80,8 @@ class _Derivation:
         return order
 
     def _step(self, kernel: str, calls: Sequence[Call], before: Sequence[Step]) -> Step:
-        found = [(call.leaves, one) for call in calls if (one := call.launch_of(kernel)) is not None]
-        leaves, launches = [where for where, _ in found], [one for _, one in found]
+        pairs = [(call.leaves, launch) for call in calls if (launch := call.launch_of(kernel)) is not None]
+        leaves, launches = [passed for passed, _ in pairs], [launch for _, launch in pairs]
 
         def number(what: str, values: list[int]) -> Expression:
             expression = fit.count(values, leaves, self._known)
@@ -90,17 +90,17 @@ class _Derivation:
             return expression
 
         def extent(what: str, of: Callable[[RecordedLaunch], tuple[int, int, int]]) -> Extent:
-            x, y, z = (number(f"{what}[{i}]", [of(one)[i] for one in launches]) for i in range(3))
+            x, y, z = (number(f"{what}[{i}]", [of(launch)[i] for launch in launches]) for i in range(3))
             return x, y, z
 
-        if len({one.overlap for one in launches}) != 1:
+        if len({launch.overlap for launch in launches}) != 1:
             raise self._unexplained(kernel, "whether it may overlap the launch before it")
         return Step(
             kernel=kernel,
-            grid=extent("the grid", lambda one: one.grid),
-            block=extent("the block", lambda one: one.block),
-            cluster=extent("the cluster", lambda one: one.cluster),
-            shared=number("the shared memory", [one.shared for one in launches]),
+            grid=extent("the grid", lambda launch: launch.grid),
+            block=extent("the block", lambda launch: launch.block),
+            cluster=extent("the cluster", lambda launch: launch.cluster),
+            shared=number("the shared memory", [launch.shared for launch in launches]),
             overlap=launches[0].overlap,
             when=self._when(kernel, calls, before),
             parameters=tuple(self._packed(kernel, leaves, launches)),
@@ -108,29 +108,29 @@ class _Derivation:
 
     def _when(self, kernel: str, calls: Sequence[Call], before: Sequence[Step]) -> Expression:
         """Whether a call launches the kernel; a later one may go by whether the first is launched, too."""
-        made = [int(call.launch_of(kernel) is not None) for call in calls]
-        found = fit.flag(made, [call.leaves for call in calls], self._known)
-        if found is None and before:
+        launched = [int(call.launch_of(kernel) is not None) for call in calls]
+        condition = fit.flag(launched, [call.leaves for call in calls], self._known)
+        if condition is None and before:
             rest = [call for call in calls if call.launch_of(before[0].kernel) is not None]
-            made = [int(call.launch_of(kernel) is not None) for call in rest]
-            further = fit.flag(made, [call.leaves for call in rest], self._known)
-            found = None if further is None else ("mul", before[0].when, further)
-        if found is None:
+            launched = [int(call.launch_of(kernel) is not None) for call in rest]
+            further = fit.flag(launched, [call.leaves for call in rest], self._known)
+            condition = None if further is None else ("mul", before[0].when, further)
+        if condition is None:
             raise self._unexplained(kernel, "whether it is launched at all")
-        return found
+        return condition
 
     def _packed(
         self, kernel: str, leaves: list[Mapping[str, int]], launches: list[RecordedLaunch]
     ) -> Iterator[Parameter]:
-        for place, size in enumerate(self._parameters[kernel]):
-            parts = [one.parameters[place] for one in launches]
-            columns = list(zip(*(one.written[place] for one in launches), strict=True))
+        for index, size in enumerate(self._parameters[kernel]):
+            parts = [launch.parameters[index] for launch in launches]
+            columns = list(zip(*(launch.written[index] for launch in launches), strict=True))
             set_bytes = bytes(map(all, columns))
             if set_bytes != bytes(map(any, columns)):
-                raise self._unexplained(kernel, f"parameter {place}, some of whose bytes it sets in some calls only")
+                raise self._unexplained(kernel, f"parameter {index}, some of whose bytes it sets in some calls only")
             words: list[Word] = []
             for offset in range(0, size, 8):
-                where = f"{kernel}, parameter {place}"
+                where = f"{kernel}, parameter {index}"
                 words += self._words(where, offset, min(8, size - offset), parts, set_bytes, leaves)
             yield Parameter(size=size, words=tuple(words))
 
@@ -149,9 +149,9 @@ class _Derivation:
             return []
         if all(here) and width in (1, 2, 4, 8):
             values = [int.from_bytes(part[offset : offset + width], "little") for part in parts]
-            found = fit.word(values, leaves, self._known, 8 * width)
-            if found is not None:
-                return [Word(offset, width, found)] if found else []
+            expression = fit.word(values, leaves, self._known, 8 * width)
+            if expression is not None:
+                return [Word(offset, width, expression)] if expression else []
         if width == 1:
             raise PlanError(f"{self.symbol}: what byte {offset} of {where} is made of could not be found: {_ADVICE}")
         half = 1 << (width - 1).bit_length() - 1
@@ -180,9 +180,9 @@ def _known(signature: Signature) -> fit.Known:
             leaves.append(f"{name}.data")
             spans.append(f"{name}.span")
             for what, dims in (("shape", argument.shape), ("strides", argument.strides or ())):
-                for place, dim in enumerate(dims):
+                for axis, dim in enumerate(dims):
                     if isinstance(dim, str):
-                        leaves.append(leaf := f"{name}.{what}[{place}]")
+                        leaves.append(leaf := f"{name}.{what}[{axis}]")
                         if what == "shape":
                             sizes.setdefault(dim, leaf)
     return fit.Known(tuple(leaves), tuple(sizes.values()), tuple(spans), tuple(real))

@@ -21,7 +21,7 @@ _EMPTY = 0.03  # how often a size may be 0
 
 def is_tame(arguments: Iterable[Any]) -> bool:
     """Whether no tensor has more than ``TAME`` elements, an extent of 0 counted as 1."""
-    return all(math.prod(max(1, n) for n in one.shape) <= TAME for one in arguments if isinstance(one, DrawnTensor))
+    return all(math.prod(max(1, n) for n in a.shape) <= TAME for a in arguments if isinstance(a, DrawnTensor))
 
 
 class Draw:
@@ -54,7 +54,7 @@ class Draw:
             self._gather(sizes)
         if self._spans and self._random.random() < 0.5:
             self._stretch(sizes, *self._random.choice(self._spans))
-        return [self._argument(argument, place, sizes) for place, argument in enumerate(self._signature.passed)]
+        return [self._argument(argument, position, sizes) for position, argument in enumerate(self._signature.passed)]
 
     def _size(self, name: str) -> int:
         symbol, draw = self._signature.symbols[name], self._random
@@ -96,17 +96,15 @@ class Draw:
         free = [i for i, d in enumerate(strides) if d in self._strides and _extent(tensor.shape[i], sizes) > 1]
         if not free:
             return
-        place = self._random.choice(free)
+        axis = self._random.choice(free)
         pairs = zip(tensor.shape, strides, strict=True)
-        others = sum((_extent(n, sizes) - 1) * _extent(s, sizes) for i, (n, s) in enumerate(pairs) if i != place)
-        symbol = str(strides[place])
+        others = sum((_extent(n, sizes) - 1) * _extent(s, sizes) for i, (n, s) in enumerate(pairs) if i != axis)
+        symbol = str(strides[axis])
         step = self._signature.symbols[symbol].divisibility
-        stride = (span - 1 - others) // (_extent(tensor.shape[place], sizes) - 1) // step + self._random.randrange(
-            -1, 2
-        )
+        stride = (span - 1 - others) // (_extent(tensor.shape[axis], sizes) - 1) // step + self._random.randrange(-1, 2)
         sizes[symbol] = max(stride, 0) * step
 
-    def _argument(self, argument: Argument, place: int, sizes: Mapping[str, int]) -> Any:
+    def _argument(self, argument: Argument, position: int, sizes: Mapping[str, int]) -> Any:
         draw = self._random
         if argument.kind == "none":
             return None
@@ -118,7 +116,7 @@ class Draw:
                             for n, s in zip(shape, strides, strict=True))  # fmt: skip
             step = max(argument.alignment, 1)
             return DrawnTensor(
-                data=(place + 1 << 40) + draw.randrange(1 << 26) * step,
+                data=(position + 1 << 40) + draw.randrange(1 << 26) * step,
                 shape=shape,
                 strides=strides,
                 dtype=argument.dtype,

@@ -34,22 +34,24 @@ def constant(values: Sequence[int]) -> Expression | None:
     return values[0] if values and all(v == values[0] for v in values) else None
 
 
-def word(values: Sequence[int], calls: Sequence[Leaves], known: Known, bits: int) -> Expression | None:
+def word(values: Sequence[int], calls: Sequence[Leaves], terms: Known, bits: int) -> Expression | None:
     """What a word of a parameter is: a constant, a leaf, or one shifted, scaled or less one; bit by bit if need be."""
     mask = (1 << bits) - 1
+    if (expression := constant(values)) is not None:
+        return expression
     for fits in (_as_leaf, _as_real_product, _as_shifted, _as_scaled):
-        if (found := constant(values)) is not None or (found := fits(values, calls, known, mask)) is not None:
-            return found
-    return _as_fields(values, calls, known, bits) if bits <= _FIELDS else None  # wider ones are rather two words
+        if (expression := fits(values, calls, terms, mask)) is not None:
+            return expression
+    return _as_fields(values, calls, terms, bits) if bits <= _FIELDS else None  # wider ones are rather two words
 
 
-def flag(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Expression | None:
+def flag(values: Sequence[int], calls: Sequence[Leaves], terms: Known) -> Expression | None:
     """What decides between 0 and 1: whether a size, a product of sizes or a span is at least some number."""
-    if (found := constant(values)) is not None:
-        return found
-    products = [_product_of(g) for number in range(1, 5) for g in itertools.combinations(known.sizes, number)]
+    if (expression := constant(values)) is not None:
+        return expression
+    products = [_product_of(g) for number in range(1, 5) for g in itertools.combinations(terms.sizes, number)]
     # A span is compared without its sign: where a size is 0, it counts as large.
-    for atom in (*products, *known.spans, *(("and", span, _UNSIGNED) for span in known.spans)):
+    for atom in (*products, *terms.spans, *(("and", span, _UNSIGNED) for span in terms.spans)):
         numbers = [evaluate(atom, call) for call in calls]
         low = max((n for n, v in zip(numbers, values, strict=True) if not v), default=0)
         high = min((n for n, v in zip(numbers, values, strict=True) if v), default=0)
@@ -58,16 +60,16 @@ def flag(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Expres
     return None
 
 
-def count(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Expression | None:
+def count(values: Sequence[int], calls: Sequence[Leaves], terms: Known) -> Expression | None:
     """What a number of blocks is: a product of sizes, each divided and rounded up, perhaps with a most."""
-    if (found := constant(values)) is not None:
-        return found
-    if (found := next(_products(values, calls, known), None)) is not None:
-        return found
+    if (expression := constant(values)) is not None:
+        return expression
+    if (expression := next(_products(values, calls, terms), None)) is not None:
+        return expression
     most = max(values)
     if values.count(most) * 20 > len(values):
         kept = [(v, c) for v, c in zip(values, calls, strict=True) if v != most]
-        for below in _products([v for v, _ in kept], [c for _, c in kept], known):
+        for below in _products([v for v, _ in kept], [c for _, c in kept], terms):
             if explains(capped := ("min", below, most), values, calls):
                 return capped
     return None
@@ -78,13 +80,13 @@ def explains(expression: Expression, values: Sequence[int], calls: Sequence[Leav
     return all(evaluate(expression, call) & mask == value & mask for value, call in zip(values, calls, strict=True))
 
 
-def _as_leaf(values: Sequence[int], calls: Sequence[Leaves], known: Known, mask: int) -> Expression | None:
-    return next((leaf for leaf in known.leaves if explains(leaf, values, calls, mask)), None)
+def _as_leaf(values: Sequence[int], calls: Sequence[Leaves], terms: Known, mask: int) -> Expression | None:
+    return next((leaf for leaf in terms.leaves if explains(leaf, values, calls, mask)), None)
 
 
-def _as_shifted(values: Sequence[int], calls: Sequence[Leaves], known: Known, mask: int) -> Expression | None:
+def _as_shifted(values: Sequence[int], calls: Sequence[Leaves], terms: Known, mask: int) -> Expression | None:
     """A leaf, or one less, or 1 at least, times or divided by a power of two."""
-    for leaf in known.leaves:
+    for leaf in terms.leaves:
         for base in (leaf, ("sub", leaf, 1), ("max", leaf, 1)):
             numbers = [evaluate(base, call) for call in calls]
             for shift in range(-16, 9):
@@ -98,60 +100,60 @@ def _as_shifted(values: Sequence[int], calls: Sequence[Leaves], known: Known, ma
     return None
 
 
-def _as_scaled(values: Sequence[int], calls: Sequence[Leaves], known: Known, mask: int) -> Expression | None:
+def _as_scaled(values: Sequence[int], calls: Sequence[Leaves], terms: Known, mask: int) -> Expression | None:
     """A leaf times a number, plus a number."""
-    for leaf in known.leaves:
+    for leaf in terms.leaves:
         pairs = sorted({(call[leaf], value) for value, call in zip(values, calls, strict=True)})
         (x, v), (y, w) = pairs[0], pairs[-1]
         if x == y or (w - v) % (y - x):
             continue
         factor = (w - v) // (y - x)
-        found: Expression = ("mul", leaf, factor)
+        expression: Expression = ("mul", leaf, factor)
         if factor and (rest := v - factor * x):
-            found = ("add", found, rest)
-        if factor and explains(found, values, calls, mask):
-            return found
+            expression = ("add", expression, rest)
+        if factor and explains(expression, values, calls, mask):
+            return expression
     return None
 
 
-def _as_real_product(values: Sequence[int], calls: Sequence[Leaves], known: Known, mask: int) -> Expression | None:
+def _as_real_product(values: Sequence[int], calls: Sequence[Leaves], terms: Known, mask: int) -> Expression | None:
     """A float32 times a constant, in float32."""
     if mask != 0xFFFFFFFF:
         return None
-    for leaf in known.real:
+    for leaf in terms.real:
         pairs = [(_real(call[leaf]), _real(value)) for value, call in zip(values, calls, strict=True)]
         ratios = [b / a for a, b in pairs if a and math.isfinite(a) and math.isfinite(b)]
         if not ratios or not math.isfinite(ratios[0]) or abs(ratios[0]) > 1e30:
             continue
         middle = int.from_bytes(struct.pack("<f", sorted(ratios)[len(ratios) // 2]), "little")
         for near in range(-2, 3):
-            if explains(found := ("float_mul", leaf, middle + near), values, calls, mask):
-                return found
+            if explains(expression := ("float_mul", leaf, middle + near), values, calls, mask):
+                return expression
     return None
 
 
-def _as_fields(values: Sequence[int], calls: Sequence[Leaves], known: Known, bits: int) -> Expression | None:
+def _as_fields(values: Sequence[int], calls: Sequence[Leaves], terms: Known, bits: int) -> Expression | None:
     """A sum of fields of bits: those that never change, flags, and shifted leaves."""
     changing = functools.reduce(lambda a, b: a | b, (v ^ values[0] for v in values))
-    found: Expression = values[0] & ~changing
+    expression: Expression = values[0] & ~changing
     runs = list(_runs(changing))
     for (low, high), (end, _) in itertools.zip_longest(runs, runs[1:], fillvalue=(bits, bits)):
         widest = min(end - low, high - low + _MORE_BITS)
-        part = _field(values, calls, known, low, range(widest, high - low - 1, -1))
+        part = _field(values, calls, terms, low, range(widest, high - low - 1, -1))
         if part is None:
             return None
         shifted = ("mul", part, 1 << low) if low else part
-        found = ("add", found, shifted) if found else shifted
-    return found
+        expression = ("add", expression, shifted) if expression else shifted
+    return expression
 
 
 def _field(
-    values: Sequence[int], calls: Sequence[Leaves], known: Known, low: int, widths: Sequence[int]
+    values: Sequence[int], calls: Sequence[Leaves], terms: Known, low: int, widths: Sequence[int]
 ) -> Expression | None:
     """What the bits from ``low`` on are. Those above a run, which never changed, may belong to it."""
-    if widths[-1] == 1 and (found := flag([v >> low & 1 for v in values], calls, known)) is not None:
-        return found
-    for width, leaf in itertools.product(widths, known.leaves):
+    if widths[-1] == 1 and (expression := flag([v >> low & 1 for v in values], calls, terms)) is not None:
+        return expression
+    for width, leaf in itertools.product(widths, terms.leaves):
         mask = (1 << width) - 1
         field = [v >> low & mask for v in values]
         for shift in range(_SHIFTS):
@@ -178,15 +180,15 @@ def _runs(mask: int) -> Iterator[tuple[int, int]]:
             low += 1
 
 
-def _products(values: Sequence[int], calls: Sequence[Leaves], known: Known) -> Iterator[Expression]:
+def _products(values: Sequence[int], calls: Sequence[Leaves], terms: Known) -> Iterator[Expression]:
     """Every product that gives the values, the simplest first: others may explain more calls."""
     for number in range(1, _MOST_FACTORS + 1):
-        for chosen in itertools.combinations(known.sizes, number):
+        for chosen in itertools.combinations(terms.sizes, number):
             for groups in _partitions(chosen):
                 for vector in _VECTORS if len(groups) == 1 else (1,):
-                    found = _of_groups(values, calls, groups, vector)
-                    if found is not None:
-                        yield found
+                    product = _of_groups(values, calls, groups, vector)
+                    if product is not None:
+                        yield product
 
 
 def _of_groups(
@@ -199,11 +201,11 @@ def _of_groups(
     numbers = [[math.prod(call[leaf] for leaf in group) // vector for call in calls] for group in groups]
     least = [min((n for n in row if n > 0), default=0) for row in numbers]
     factors, times = [], set[int]()
-    for place, row in enumerate(numbers):
+    for position, row in enumerate(numbers):
         shown = [
             (x, value)
             for at, (x, value) in enumerate(zip(row, values, strict=True))
-            if x > 0 and all(numbers[o][at] == least[o] for o in range(len(groups)) if o != place)
+            if x > 0 and all(numbers[o][at] == least[o] for o in range(len(groups)) if o != position)
         ]
         factor = _steps(shown)
         if factor is None:
@@ -216,8 +218,8 @@ def _of_groups(
     parts = [_tiles(_product_of(g), f, vector) for g, f in zip(groups, factors, strict=True)]
     for clamped in itertools.product((False, True), repeat=len(parts)):
         each = [("max", p, 1) if c else p for p, c in zip(parts, clamped, strict=True)]
-        found = _product_of([*each, each_counts] if each_counts != 1 else each)
-        for whole in (found, ("max", found, 1)):
+        product = _product_of([*each, each_counts] if each_counts != 1 else each)
+        for whole in (product, ("max", product, 1)):
             if explains(whole, values, calls):
                 return whole
     return None
@@ -256,11 +258,11 @@ def _partitions(items: Sequence[str]) -> Iterable[list[tuple[str, ...]]]:
     if not items:
         return [[]]
     first, rest = items[0], items[1:]
-    found = []
+    partitions = []
     for part in _partitions(rest):
-        found.append([(first,), *part])
-        found += [[*part[:i], (first, *part[i]), *part[i + 1 :]] for i in range(len(part))]
-    return sorted(found, key=len, reverse=True)
+        partitions.append([(first,), *part])
+        partitions += [[*part[:i], (first, *part[i]), *part[i + 1 :]] for i in range(len(part))]
+    return sorted(partitions, key=len, reverse=True)
 
 
 def _roundest(least: int, most: int) -> int:

@@ -48,6 +48,6 @@ def leaves_of(signature: Signature, values: Sequence[Any]) -> dict[str, int]:
 def _of_tensor(tensor: DrawnTensor) -> Iterator[tuple[str, int]]:
     yield "data", wrapped(tensor.data)
     yield "span", wrapped(1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True)))
-    for place, (size, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True)):
-        yield f"shape[{place}]", size
-        yield f"strides[{place}]", stride
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True)):
+        yield f"shape[{axis}]", size
+        yield f"strides[{axis}]", stride

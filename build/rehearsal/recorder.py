@@ -96,27 +96,27 @@ class Recorder:
         launches = answer["launches"]
         if answer["count"] != len(launches):
             raise PlanError(f"{self.symbol} makes {answer['count']} launches in a call: leave 'cubin' out of emit")
-        for one in launches:
-            if not one["kernel"]:
+        for launch in launches:
+            if not launch["kernel"]:
                 raise PlanError(f"{self.symbol} launches a kernel that its device code lacks; report this")
-            if one["unknown"]:
+            if launch["unknown"]:
                 raise PlanError(
-                    f"{self.symbol} launches with the attribute {one['unknown']}, which a host program cannot"
+                    f"{self.symbol} launches with the attribute {launch['unknown']}, which a host program cannot"
                     " say: leave 'cubin' out of emit"
                 )
         return Recorded(
             tuple(
                 RecordedLaunch(
-                    kernel=one["kernel"],
-                    grid=tuple(one["grid"]),
-                    block=tuple(one["block"]),
-                    cluster=tuple(one["cluster"]),
-                    shared=one["shared"],
-                    overlap=bool(one["overlap"]),
-                    parameters=self._split(one["kernel"], one["parameters"]),
-                    written=self._split(one["kernel"], one["set"]),
+                    kernel=launch["kernel"],
+                    grid=tuple(launch["grid"]),
+                    block=tuple(launch["block"]),
+                    cluster=tuple(launch["cluster"]),
+                    shared=launch["shared"],
+                    overlap=bool(launch["overlap"]),
+                    parameters=self._split(launch["kernel"], launch["parameters"]),
+                    written=self._split(launch["kernel"], launch["set"]),
                 )
-                for one in launches
+                for launch in launches
             )
         )
 

@@ -52,9 +52,9 @@ class Rehearsal:
             return None, str(error)
 
 
-def _check_parameters(symbol: str, planned: Sequence[Parameter], found: Sequence[tuple[int, int]]) -> None:
+def _check_parameters(symbol: str, planned: Sequence[Parameter], listed: Sequence[tuple[int, int]]) -> None:
     """The device code lists its parameters: as many as the plan has, and each as long, except for padding."""
-    lengths, sizes = [parameter.size for parameter in planned], [size for _, size in found]
+    lengths, sizes = [parameter.size for parameter in planned], [size for _, size in listed]
     if len(sizes) != len(lengths) or any(not 0 <= size - n < 8 for size, n in zip(sizes, lengths, strict=True)):
         raise PlanError(
             f"{symbol}: the plan packs parameters of {lengths} bytes, the device code takes {sizes}:"

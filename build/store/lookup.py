@@ -39,7 +39,7 @@ class Lookup:
 
     def record_key(self, key: str, profile: Profile) -> str | None:
         """The key of the record that ``find`` would read first; None where this machine has no such file."""
-        return next((one for one in self._record_keys(key, profile) if self.store.record_file(one).is_file()), None)
+        return next((name for name in self._record_keys(key, profile) if self.store.record_file(name).is_file()), None)
 
     def mark_used(self, requests: Iterable[Request]) -> None:
         """Record the use of these variants by a build that does not read them, because its cache is up to date."""
@@ -56,7 +56,7 @@ class Lookup:
                 pass
 
     def share(self, requests: Iterable[Request]) -> None:
-        """Send what this machine has of these variants, and the remote cache has not."""
+        """Send what this machine has of these variants, and the remote cache lacks."""
         self.store.send_missing(file for key, profile in requests for file in self._files(key, profile))
 
     def _files(self, key: str, profile: Profile) -> Iterator[tuple[str, str]]:

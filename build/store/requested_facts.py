@@ -61,7 +61,7 @@ def encode_requested_facts(sets: Iterable[RequestedFacts]) -> bytes:
     >>> decode_requested_facts(encode_requested_facts([one])) == (one,)
     True
     """
-    return canonical({"asked": sorted((one.to_json() for one in sets), key=canonical)})
+    return canonical({"asked": sorted((facts.to_json() for facts in sets), key=canonical)})
 
 
 @functools.lru_cache(maxsize=256)

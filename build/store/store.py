@@ -67,7 +67,7 @@ class Store:
         self.write(record.key, "record", compressed(record))
         new, before = RequestedFacts.of(record), self.requested(key)
         if new not in before:
-            others = [one for one in before if one != RequestedFacts() and not one.same_names(new)]
+            others = [facts for facts in before if facts != RequestedFacts() and not facts.same_names(new)]
             self.write(key, "asked", encode_requested_facts([new, *others][:_MOST_SETS]))
 
     def requested(self, key: str, *, fetch: bool = True) -> tuple[RequestedFacts, ...]:

@@ -116,7 +116,7 @@ class Tuner:
     timer: Timer
     keys: Mapping[str, tuple[Key, ...]]
     check: bool = True
-    show: Callable[[Round], None] = lambda one: None
+    show: Callable[[Round], None] = lambda _: None
     file: TuningFile = field(default_factory=TuningFile)
     measured: int = 0
     held: int = 0
@@ -139,27 +139,27 @@ class Tuner:
 
     def _round(self, contest: Contest, problem: Problem, lost: frozenset[str]) -> Round:
         sizes = sizes_of(problem)
-        known = self._known(contest, sizes)
-        missing = [one for one in contest.contestants if one.identity not in known and one.key not in lost]
-        quick = self._timed(contest, problem, missing, QUICK, min(known.values(), default=0.0))
-        best = min([*quick.times.values(), *known.values()], default=0.0)
-        near = [one for one in missing if one.identity in quick.times and quick.times[one.identity] <= NEAR * best]
+        earlier = self._known(contest, sizes)
+        missing = [c for c in contest.contestants if c.identity not in earlier and c.key not in lost]
+        quick = self._timed(contest, problem, missing, QUICK, min(earlier.values(), default=0.0))
+        best = min([*quick.times.values(), *earlier.values()], default=0.0)
+        near = [c for c in missing if c.identity in quick.times and quick.times[c.identity] <= NEAR * best]
         careful = self._timed(contest, problem, near, CAREFUL)
         if careful.times and self._clocks is None:
             self._read_clocks()
         left_out = quick.left_out + careful.left_out
-        dropped = {one.contestant.identity for one in left_out}
+        dropped = {entry.contestant.identity for entry in left_out}
         times = settled({name: time for name, time in quick.times.items() if name not in dropped}, careful.times)
         if times:
             self._keep(contest, sizes, times)
-        all_times = {**known, **times}
-        by_name = {one.identity: one for one in contest.contestants}
+        all_times = {**earlier, **times}
+        by_name = {candidate.identity: candidate for candidate in contest.contestants}
         winner = min((name for name in all_times if name in by_name), key=lambda n: all_times[n], default=None)
         return Round(
             contest=contest,
             problem=problem,
             timed=len(times),
-            held=len(known),
+            held=len(earlier),
             best=None if winner is None else by_name[winner],
             microseconds=0.0 if winner is None else all_times[winner],
             left_out=left_out,
@@ -211,11 +211,11 @@ class Tuner:
     def _known(self, contest: Contest, sizes: Sizes) -> dict[bytes, float]:
         """The times at a problem of the candidates whose device code is what was measured."""
         group = self._group(contest)
-        codes = {one.identity: one.code for one in contest.contestants}
+        codes = {candidate.identity: candidate.code for candidate in contest.contestants}
         return {
-            one.identity: one.times[sizes]
-            for one in group.candidates
-            if sizes in one.times and codes.get(one.identity) == one.code
+            candidate.identity: candidate.times[sizes]
+            for candidate in group.candidates
+            if sizes in candidate.times and codes.get(candidate.identity) == candidate.code
         }
 
     def _group(self, contest: Contest) -> Group:

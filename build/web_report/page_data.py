@@ -72,7 +72,7 @@ class Contest:
 
     def to_json(self) -> dict[str, Any]:
         """As the page's script reads it."""
-        problems = [[dict(sizes), [list(one) for one in times]] for sizes, times in self.problems]
+        problems = [[dict(sizes), [list(time) for time in times]] for sizes, times in self.problems]
         return {"op": self.op, "config": self.config, "gpu": self.gpu, "problems": problems}
 
 
@@ -103,8 +103,8 @@ class PageData:
             "size": self.size,
             "docs": dict(self.docs),
             "tuned": {op: list(keys) for op, keys in self.tuned.items()},
-            "variants": [one.to_json() for one in self.variants],
-            "contests": [one.to_json() for one in self.contests],
+            "variants": [variant.to_json() for variant in self.variants],
+            "contests": [contest.to_json() for contest in self.contests],
             "against": self.against,
             "removed": list(self.removed),
             "cache_changes": list(self.cache_changes),
@@ -135,7 +135,7 @@ def page_data(
     changed = difference(against, contents) if against else None
     listed = contents.artifacts
     positions = {artifact.key: position for position, artifact in enumerate(listed.values())}
-    contests = tuple(one for op, index in contents.ops.items() for one in _contests(op, index, positions))
+    contests = tuple(contest for op, index in contents.ops.items() for contest in _contests(op, index, positions))
     wins, tried = _wins(contests)
     shares = _shares(bench) if bench else {}
     seconds = _seconds(store, contents) if store else {}
@@ -183,9 +183,9 @@ def _facts(op: str, artifact: Artifact, index: OpReader) -> dict[str, Any]:
         "host": artifact.host.arch if artifact.host else "",
         "stored": artifact.blob.stored,
         "size": artifact.blob.size,
-        "registers": max((one.registers for one in used), default=0),
-        "shared": max((one.shared for one in used), default=0),
-        "spilled": max((one.local + one.stack for one in used), default=0),
+        "registers": max((kernel.registers for kernel in used), default=0),
+        "shared": max((kernel.shared for kernel in used), default=0),
+        "spilled": max((kernel.local + kernel.stack for kernel in used), default=0),
         "kernels": len(used),
         "assumes": ", ".join([*gpus_of(artifact), *needs]) if artifact.assumes else "",
         "verified": "; ".join(sorted({_where(entry) for entry in checks})),
@@ -227,7 +227,7 @@ def _contests(op: str, index: OpReader, positions: Mapping[str, int]) -> Iterato
             if key in meaning:
                 by_meaning.setdefault(meaning[key], []).append((positions[key], float(f"{time:.{_PLACES}g}")))
         for config, times in by_meaning.items():
-            ordered = tuple(sorted(times, key=lambda one: one[1]))
+            ordered = tuple(sorted(times, key=lambda pair: pair[1]))
             problems_of.setdefault((config, row.gpu), []).append((row.problem, ordered))
     for (config, gpu), problems in sorted(problems_of.items()):
         yield Contest(op=op, config=config, gpu=gpu, problems=tuple(sorted(problems, key=_sizes)))

@@ -64,7 +64,7 @@ def command(
         Path | None, typer.Option("--junit", help="Write a report in JUnit's XML format.", metavar="FILE")
     ] = None,
     record: Annotated[bool, typer.Option("--record", help="Write the evidence into the cache.")] = False,
-    known: Annotated[
+    known_cache: Annotated[
         Path | None,
         typer.Option("--known", help="Skip variants that have evidence in this cache, and copy it.", metavar="CACHE"),
     ] = None,
@@ -79,12 +79,12 @@ def command(
     if seed >= 1 << 63:
         raise typer.BadParameter(f"--seed {seed} is too large: torch takes less than 2**63")
     check_key_prefix(key)
-    for option, value in (("--record", record), ("--known", known)):
+    for option, value in (("--record", record), ("--known", known_cache)):
         if value and (problem or small or sanitizer):
             raise typer.BadParameter(f"{option} needs all problems: leave out --problem, --small and --sanitizer")
     check_output_file("--junit", junit)
     sizes = problem_sizes(problem) if problem else None
-    opened, earlier_cache = Cache(cache), Cache(known) if known else None
+    opened, earlier_cache = Cache(cache), Cache(known_cache) if known_cache else None
     ops = ops_of(opened, op or ())
     if sanitizer is not None:
         _run_sanitizer(sanitizer.value, sys.argv[1:], opened, ops)

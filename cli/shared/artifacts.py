@@ -20,7 +20,7 @@ Variant = tuple[str, Artifact]
 
 
 class NoSuchArtifact(PrecastError, LookupError):
-    """The text given is no op and no key of the cache, or the beginning of several keys."""
+    """The text given is neither an op nor a key of the cache, or several keys start with it."""
 
     code = "PCC01"
 
@@ -53,8 +53,8 @@ def artifacts_where(cache: Cache, variants: Iterable[Variant], conditions: Seque
             raise ConfigError(f"--where {condition[:80]!r} is not KEY=VALUE: write it like dtype=bfloat16")
         keys = {op: {key.name: key for key in cache.op(op).keys} for op in sorted({op for op, _ in selected})}
         if selected and not any(name in own for own in keys.values()):
-            known = sorted({key for own in keys.values() for key in own})
-            raise ConfigError(f"--where {condition[:80]}: no config key is named {name!r}{suggest(name, known)}")
+            names = sorted({key for own in keys.values() for key in own})
+            raise ConfigError(f"--where {condition[:80]}: no config key is named {name!r}{suggest(name, names)}")
         matching = [
             (op, a) for op, a in selected if name in keys[op] and _equals(keys[op][name], a.config.get(name), text)
         ]

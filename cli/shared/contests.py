@@ -103,8 +103,8 @@ def _problems(cache: Cache, contest: Contest, problems: Sequence[Problem]) -> Se
     if declaration.problems is None and problems:
         return problems
     declared = benched(declaration, artifact.config)
-    known = sorted({name for problem in declared for name in problem})
+    names = sorted({name for problem in declared for name in problem})
     for name in (name for problem in problems for name in problem):
-        if name not in known:
-            raise ConfigError(f"its problems have no size {name!r}{suggest(name, known)}")
+        if name not in names:
+            raise ConfigError(f"its problems have no size {name!r}{suggest(name, names)}")
     return problems or declared

@@ -22,7 +22,7 @@ _KINDS = ("object", "cubin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestOptions:
-    """Manifests, and the options for reading them, as they stand on the command line."""
+    """Manifests, and the options for reading them, as given on the command line."""
 
     manifests: Sequence[Path]
     target: Sequence[str] | None = None

@@ -190,12 +190,12 @@ def folded(text: str, width: int) -> str:
 
 
 def plain(stream: TextIO) -> bool:
-    """Whether a stream takes whole lines only: it is no terminal, or the log of a CI."""
+    """Whether a stream takes whole lines only: it is not a terminal, or it is the log of a CI."""
     return not stream.isatty() or bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """The width of a stream's terminal, or COLUMNS if that is set; None if the stream is no terminal."""
+    """The width of a stream's terminal, or COLUMNS if that is set; None if the stream is not a terminal."""
     if plain(stream):
         return None
     columns = os.environ.get("COLUMNS", "")

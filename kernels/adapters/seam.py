@@ -132,7 +132,7 @@ def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
     module, _, name = path.partition(":")
     owner = importlib.import_module(module)
     stored, others = _CompileCache(), _FullCache()
-    caches = {other: vars_of(found).get(attribute) for other, found in vars(owner).items()}
+    caches = {other: vars_of(value).get(attribute) for other, value in vars(owner).items()}
     before = {other: cache for other, cache in caches.items() if cache is not None}
     for other in before:
         setattr(getattr(owner, other), attribute, stored if other == name else others)
@@ -144,10 +144,10 @@ def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)
     request = canonical(to_json(key))
-    for found, compiled in stored.items():
-        if canonical(encode(found)) == request:
+    for entry, compiled in stored.items():
+        if canonical(encode(entry)) == request:
             return compiled
-    entries = "; ".join(canonical(encode(found))[:300] for found in stored) or "none"
+    entries = "; ".join(canonical(encode(entry))[:300] for entry in stored) or "none"
     raise SourceError(f"{path}: the recorded call has a different key here ({entries}): record it again")
 
 

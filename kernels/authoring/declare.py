@@ -88,7 +88,7 @@ class Declaration:
     - ``large``: one more problem to verify, of more than 2**31 elements. It is run where the GPU has memory for it.
     - ``outputs``: the arguments that the kernel writes; ``in_place``: those of them that it also reads.
     - ``workspace``: arguments that it also writes, and that hold no result. A caller passes them again to the next
-      launch as they are, and so does ``verify``. Whatever a kernel writes stands in one of these lists.
+      launch as they are, and so does ``verify``. Whatever a kernel writes is in one of these lists.
     - ``reference``: computes what the outputs must hold, in float32 or better.
     - ``tolerance``: how far the outputs may be from that. Without it they must be equal.
     - ``special_values``: which of ``nan``, ``infinity``, ``zero`` and ``denormal`` the kernel takes in its inputs, and
@@ -108,7 +108,7 @@ class Declaration:
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
       size. All other facts that it queries must be the same where it runs: a kernel whose blocks wait for each other
-      names none, since it would wait for ever where fewer of them run at once than it assumes.
+      names none, since it would wait forever where fewer of them run at once than it assumes.
     - ``imports``: the modules of installed libraries that the function imports when it compiles. A worker imports them
       once; without it, each of its first variants does.
     """

@@ -35,7 +35,7 @@ class Observer:
     >>> observer = Observer()
     >>> sorted(observer.observed())
     ['asked', 'complete', 'libraries', 'missing', 'modules', 'path', 'stamps']
-    """
+    """  # words: allow
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, str, str, int], None] = {}

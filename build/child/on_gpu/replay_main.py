@@ -31,14 +31,14 @@ def answer(request: Mapping[str, Any]) -> Message:
     """Make the call of the folder ``call`` with its kernel in the cache ``cache``, and compare its outputs."""
     folder = Path(request["call"])
     dump, cache, machines = read_dump(folder), Cache(Path(request["cache"])), Machines()
-    artifact = next(one for one in cache.op(dump.op).artifacts if one.key == dump.key)
+    artifact = next(artifact for artifact in cache.op(dump.op).artifacts if artifact.key == dump.key)
     # A call whose tensors are all in host memory needs no device: the target replaces it.
     target = str(artifact.target) if dump.on_host else None
     opener = KernelOpener(lambda device: machines.on(device) if target is None else machines.for_target(target))
     kernel = opener.open(cache, dump.op, artifact)
     declaration, unknown = _declaration(dump.op, artifact)
     outputs = replay(kernel, dump, folder, declaration)
-    return Message({"outputs": [one.to_json() for one in outputs], "unknown": unknown})
+    return Message({"outputs": [output.to_json() for output in outputs], "unknown": unknown})
 
 
 def _declaration(op: str, artifact: Artifact) -> tuple[Declaration | None, str]:

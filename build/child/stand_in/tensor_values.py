@@ -58,17 +58,17 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             args = (*owner, *self._with_sizes(args[len(owner) :]))
             kwargs = self._with_sizes(kwargs)
         tensors = tuple(_tensors((args, kwargs)))
-        known = all(self._known(tensor) is not None for tensor in tensors) and (bool(tensors) or function in _SOURCES)
-        if known and tensors and (function in _READS or _to_cpu(function, args, kwargs)):
+        valued = all(self._known(tensor) is not None for tensor in tensors) and (bool(tensors) or function in _SOURCES)
+        if valued and tensors and (function in _READS or _to_cpu(function, args, kwargs)):
             copied = _plainly(function, self._on_cpu(args), self._on_cpu(kwargs))
             return copied.clone() if isinstance(copied, torch.Tensor) else copied
         try:
             result = function(*args, **kwargs)
         except NotImplementedError:  # the size of the result depends on values, as for torch.nonzero
-            if not (known and tensors):
+            if not (valued and tensors):
                 raise
             return _with_values(_plainly(function, self._on_cpu(args), self._on_cpu(kwargs)))
-        if known:
+        if valued:
             self._keep(function, args, kwargs, result)
         elif _writes(function, kwargs):
             self._forget(kwargs.get("out", args[0] if args else None))

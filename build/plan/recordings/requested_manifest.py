@@ -27,7 +27,7 @@ ONLY = ("missing", "used")
 class Entry:
     """One entry of the manifest: what to build, for which targets, and how often it was requested."""
 
-    wanted: ManifestEntry
+    wanted: ManifestEntry  # words: allow
     targets: set[str] = field(default_factory=set)
     used: int = 0
     missing: int = 0
@@ -72,8 +72,8 @@ def entries_of(
     for request in requests:
         if request.wanted is None or (only == "missing" and request.found) or (only == "used" and request.missing):
             continue
-        wanted = replace(request.wanted, target=None)
-        entry = table.setdefault(canonical(wanted.to_json()), Entry(wanted))
+        variant = replace(request.wanted, target=None)
+        entry = table.setdefault(canonical(variant.to_json()), Entry(variant))
         entry.targets |= set(targets) or ({request.wanted.target} if request.wanted.target else set())
         if request.found:
             entry.used += request.count
@@ -117,21 +117,21 @@ def manifest_of(
 
 
 def _entry(entry: Entry) -> list[str]:
-    wanted = entry.wanted
+    variant = entry.wanted
     if not entry.targets:
-        raise ConfigError(f"{wanted.op} was requested without a device, so its target is unknown: give --target")
+        raise ConfigError(f"{variant.op} was requested without a device, so its target is unknown: give --target")
     lines = [f"  # {_counts(entry)}"]
-    if wanted.function is None:
-        lines.append(f"  - kernel: {wanted.op}")
+    if variant.function is None:
+        lines.append(f"  - kernel: {variant.op}")
     else:
-        lines += [f"  - compile: {value_text(wanted.function)}", f"    op: {wanted.op}"]
-    for name, values in (("config", wanted.config), ("tuned", wanted.tuned)):
+        lines += [f"  - compile: {value_text(variant.function)}", f"    op: {variant.op}"]
+    for name, values in (("config", variant.config), ("tuned", variant.tuned)):
         if values:
             lines += [f"    {name}:", *(f"      {key}: {_form(value)}" for key, value in sorted(values.items()))]
-    if wanted.parts:
-        lines.append(f"    parts: {value_text(wanted.parts)}")
-    if wanted.env:
-        lines.append(f"    env: {config_text(wanted.env)}")
+    if variant.parts:
+        lines.append(f"    parts: {value_text(variant.parts)}")
+    if variant.env:
+        lines.append(f"    env: {config_text(variant.env)}")
     return [*lines, f"    targets: {value_text(sorted(entry.targets))}"]
 
 

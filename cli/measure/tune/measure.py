@@ -96,5 +96,5 @@ def _measure(selection: Selection, path: Path, problems: list[Problem], seconds:
         try:
             tuner.run(contests)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"{path} has what was measured; run this again to go on") from None
+            raise KeyboardInterrupt(f"{path} has what was measured; run this again to continue") from None
     return tuner

@@ -45,7 +45,7 @@ def command(
     contests = selection.contests(
         lambda artifact: "" if artifact.target.runs_on(capability) else f"built for {artifact.target}"
     )
-    if problem:  # else the manifests': the problems that a kernel declares are no sizes of a service
+    if problem:  # else the manifests': the problems that a kernel declares are not the sizes of a service
         contests = selection.with_problems(contests, [problem_sizes(text) for text in problem])
     groups, left_out = [], []
     for contest in contests:

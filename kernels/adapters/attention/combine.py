@@ -100,7 +100,7 @@ def attention_combine(
     lse: bool = False,
     most: int = 32,
 ) -> Any:
-    """Combine the parts of a split attention: ``kernel(out_partial=.., lse_partial=.., out=..)``, and ``lse`` if asked.
+    """Combine the parts of a split attention: ``kernel(out_partial=.., lse_partial=.., out=..)``, and ``lse`` if set.
 
     ``out_partial`` is ``[splits, batch, queries, heads, head_dim]`` and ``lse_partial`` ``[splits, batch, queries,
     heads]``, both of float32, the latter with consecutive queries next to each other in memory: pass what

@@ -278,7 +278,7 @@ def gdn_prefill(dtype: DType, initial: bool = False, indexed: bool = False) -> A
     offsets, scale, query_heads, key_heads, value_heads, state_heads, sequences, all_checkpoints, checkpoint_tokens,
     blocks, stream)``: the gated delta rule for sequences that stand behind one another.
 
-    Of contiguous ``[tokens, heads, 128]`` are passed ``q.permute(0, 2, 1)``, and ``permute(2, 0, 1)`` of ``k``, ``v``
+    For contiguous ``[tokens, heads, 128]``, pass ``q.permute(0, 2, 1)``, and ``permute(2, 0, 1)`` of ``k``, ``v``
     and ``out``. ``decay`` and ``beta`` are flat ``[tokens * state_heads]`` of float32, between zero and one, where
     ``state_heads`` is the larger number of query and value heads. ``offsets`` is int64, ``[sequences + 1]``.
     ``state_out`` and with ``initial`` ``state`` are ``[sequences, state_heads, 128, 128]`` of float32, ``[value,
@@ -321,8 +321,8 @@ def gdn_prefill_blackwell(
 ) -> Any:
     """The gated delta rule for sequences that stand behind one another, of a fixed number of heads.
 
-    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. Of contiguous
-    ``[tokens, heads, 128]`` are passed ``q``, ``k``, ``v`` and ``out``; states are ``[sequences, heads, 128, 128]`` of
+    The arguments are those of the library's kernel, by its names: see ``help(loader.get(..))``. ``q``,
+    ``k``, ``v`` and ``out`` are contiguous ``[tokens, heads, 128]``; states are ``[sequences, heads, 128, 128]`` of
     float32.
     """
     run = library.FLASHINFER.module(_PREFILL_BLACKWELL).chunk_gated_delta_rule_sm100

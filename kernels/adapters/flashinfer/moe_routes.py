@@ -86,11 +86,11 @@ def sort_routes(chosen: Sequence[Sequence[int]], experts: int, tile_rows: int) -
     of_tile: list[int] = []
     limits: list[int] = []
     rows: list[int] = []
-    for expert, found in enumerate(at):
-        tiles = -(-len(found) // tile_rows)
+    for expert, entries in enumerate(at):
+        tiles = -(-len(entries) // tile_rows)
         of_tile += [expert] * tiles
-        limits += [len(rows) + len(found)] * tiles
-        rows += [*found, *[0] * (tiles * tile_rows - len(found))]
+        limits += [len(rows) + len(entries)] * tiles
+        rows += [*entries, *[0] * (tiles * tile_rows - len(entries))]
     return Routes(tuple(of_tile), tuple(limits), tuple(rows))
 
 

@@ -1,4 +1,4 @@
-"""Arguments: what the operators are asked with. Tensors without memory stand for the caller's; those that share a
+"""Arguments: what the operators are called with. Tensors without memory stand for the caller's; those that share a
 dimension share its symbol, so that a call with shapes that do not fit together is refused.
 """
 
@@ -14,7 +14,7 @@ from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.dtypes import to_cutlass, to_torch
 from precast.loader.contract.format.config import Config
 
-_M, _N, _K, _L = 512, 1024, 256, 2  # of the tensors that the operators are asked with; what is compiled is for any
+_M, _N, _K, _L = 512, 1024, 256, 2  # of the tensors that the operators are called with; what is compiled is for any
 
 FORMATS: Mapping[str, tuple[str, str, int]] = {
     "nvfp4": ("float4_e2m1fn", "float8_e4m3fn", 16),

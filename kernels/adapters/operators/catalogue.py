@@ -1,7 +1,7 @@
 """The catalogue: which operators exist for some operands on a target, or why none does.
 
-The operators' own metadata answers, before anything is compiled: each family lists the designs it has for the operands
-asked about, and its ``supports`` judges them.
+The operators' own metadata answers, before anything is compiled: each family lists the designs it has for the given
+operands, and its ``supports`` judges them.
 """
 
 from __future__ import annotations

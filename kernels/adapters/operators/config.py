@@ -87,7 +87,7 @@ class Design:
         )
 
     def admits(self, other: Design) -> bool:
-        """Whether another design is the one asked for; an empty operator stands for any.
+        """Whether another design is the requested one; an empty operator stands for any.
 
         >>> Design(tile=(64, 64)).admits(Design(tile=(64, 64), operator="MyOperator"))
         True

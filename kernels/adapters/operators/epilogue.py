@@ -47,7 +47,7 @@ class Epilogue:
         try:
             tree = ast.parse(text[:_LIMIT], mode="eval")
         except (SyntaxError, ValueError, RecursionError):
-            return f"epilogue {text[:_LIMIT]!r} is no expression: write one such as 'relu(accum + bias)'"
+            return f"epilogue {text[:_LIMIT]!r} is not an expression: write one such as 'relu(accum + bias)'"
         wrong = next((w for w in map(_wrong, _nodes(tree.body)) if w), None)
         if wrong:
             return f"epilogue {text!r}: {wrong}"

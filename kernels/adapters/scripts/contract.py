@@ -92,7 +92,7 @@ def contract(
     def get_inputs(**keys: Any) -> list[Any]:
         import torch
 
-        values = kernel.made(kernel.key(keys), int(torch.randint(1 << 31, (), device="cpu")))
+        values = kernel.new_inputs(kernel.key(keys), int(torch.randint(1 << 31, (), device="cpu")))
         return [values[name] for name in names]
 
     parameters = inspect.signature(function).parameters.values()
@@ -100,10 +100,10 @@ def contract(
     shown = [f"{name}_" if name in full else name for name in names]  # an argument may be named as a key is
     inputs = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in shown]
     functions = Contract(kernel_fn, reference_fn, get_inputs)
-    for one, taken in zip(functions, (inputs, inputs, []), strict=True):
-        one.__signature__ = inspect.Signature([*taken, *keywords])  # type: ignore[attr-defined]
-        one.__wrapped__ = function  # type: ignore[attr-defined]  # where the names of its hints are looked up
-        one.__doc__ = inspect.getdoc(function)
+    for member, taken in zip(functions, (inputs, inputs, []), strict=True):
+        member.__signature__ = inspect.Signature([*taken, *keywords])  # type: ignore[attr-defined]
+        member.__wrapped__ = function  # type: ignore[attr-defined]  # where the names of its hints are looked up
+        member.__doc__ = inspect.getdoc(function)
     return functions
 
 
@@ -187,7 +187,7 @@ class _Kernel:
         device = next((value.device for value in given.values()), "cuda")
         return {name: given[name] if role.given else _made(role, device) for name, role in roles.items()}
 
-    def made(self, key: str, seed: int) -> dict[str, Any]:
+    def new_inputs(self, key: str, seed: int) -> dict[str, Any]:
         """New arguments, where CUDA tensors are made."""
         import torch
 

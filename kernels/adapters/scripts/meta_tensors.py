@@ -66,7 +66,7 @@ def is_without_memory(value: Any) -> bool:
 
 @contextlib.contextmanager
 def recorded_addresses() -> Iterator[dict[int, Any]]:
-    """While the block runs, the tensors whose addresses are asked for, by address.
+    """While the block runs, the tensors whose addresses are queried, by address.
 
     A tensor without memory gives an address of its own, aligned for any assumption, which must not be read.
     """

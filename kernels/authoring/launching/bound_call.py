@@ -14,7 +14,7 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
     """The call of a kernel with what its declaration's ``inputs`` made.
 
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
-    in their order. What stands in the order of the signature is passed without names, which costs the host less. A
+    in their order. Arguments in the order of the signature are passed without names, which costs the host less. A
     stream that they leave out is the current one of each call.
     """
     signature = getattr(launch, "signature", None)

@@ -57,7 +57,7 @@ def this_device() -> Device:
 
 
 def ops_of(cache: Cache, requested: Sequence[str]) -> tuple[str, ...]:
-    """The ops to launch: those that were asked for, or all of the cache.
+    """The ops to launch: those that were requested, or all of the cache.
 
     Raises:
         ConfigError: the cache has no such op.
@@ -102,7 +102,7 @@ def obstacle(artifact: Artifact, device: Device) -> str:
         return f"built for {artifact.target}, this GPU is {device.capability}"
     return (
         unmet(artifact, current_session().machines.on(device.ordinal)) or ""
-    )  # its blocks may wait for ever for others
+    )  # its blocks may wait forever for others
 
 
 def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:

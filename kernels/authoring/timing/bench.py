@@ -19,7 +19,7 @@ from precast.loader.errors import FormatError
 
 USUAL = ("warm", "host", "peer")
 EXTRAS = (*USUAL, "torch_compile", "just_in_time")
-"""What ``bench`` may measure beside the launches with a cold cache; what compiles is asked for."""
+"""What ``bench`` may measure beside the launches with a cold cache; what compiles must be requested."""
 
 _MOST = 1000
 _LONG = 20_000  # microseconds: what is repeated takes no longer than this at a time
@@ -116,7 +116,7 @@ def bench(
 ) -> Iterator[Timing]:
     """Time the launches of some problems, each with a cold L2 cache, and some of ``EXTRAS``.
 
-    ``just_in_time`` compiles the same kernel in this process. What fails beside the kernel costs itself alone.
+    ``just_in_time`` compiles the same kernel in this process. An extra that fails is reported and skipped.
     """
     if declaration.inputs is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel inputs")
@@ -198,16 +198,16 @@ def _peers(
         return {}
     peers: dict[str, timer.Run] = {}
     try:
-        made = declaration.peer(config, inputs)
+        runs = declaration.peer(config, inputs)
     except Exception as error:
         notes.append(f"no peer: {_line(error)}")
         return {}
     if compiled:
-        made = {
-            **made,
-            **{f"torch.compile({n})": compiled_for_this(r) for n, r in made.items() if n.startswith("torch")},
+        runs = {
+            **runs,
+            **{f"torch.compile({n})": compiled_for_this(r) for n, r in runs.items() if n.startswith("torch")},
         }
-    for name, run in made.items():
+    for name, run in runs.items():
         try:
             run()
             peers[name] = run

@@ -145,7 +145,7 @@ def _rate(dtype: str, side: int, zero: bool, device: Any) -> float:
     """TFLOP/s of a square product."""
     import torch
 
-    def made(seed: int) -> Any:
+    def operand(seed: int) -> Any:
         if zero:
             return torch.zeros(side, side, dtype=_stored(dtype), device=device)
         generator = torch.Generator(device=device).manual_seed(seed)
@@ -153,7 +153,7 @@ def _rate(dtype: str, side: int, zero: bool, device: Any) -> float:
         return (numbers.mul_(16) if dtype == "int8" else numbers).to(_stored(dtype))
 
     with _tf32(dtype == "tfloat32"):
-        return 2 * side**3 / _least(product(dtype, made(0), made(1)), device) / 1e6
+        return 2 * side**3 / _least(product(dtype, operand(0), operand(1)), device) / 1e6
 
 
 def product(dtype: str, a: Any, b: Any) -> Run:

@@ -52,14 +52,14 @@ def compare(result: Any, expected: Any, tolerance: Tolerance | None, alternative
     return Difference(worst, f"{times}{wrong_count} of {result.numel()} values differ{unwritten}, the first at {first}")
 
 
-def differing(one: Any, other: Any) -> int:
+def differing(result: Any, other: Any) -> int:
     """How many values of two tensors differ in their bits.
 
     >>> import torch
     >>> differing(torch.tensor([0.0, 1.0]), torch.tensor([-0.0, 1.0]))
     1
     """
-    return sum(int((_bits(a) != _bits(b)).any(dim=-1).sum()) for _, a, b in _pieces(one, other))
+    return sum(int((_bits(a) != _bits(b)).any(dim=-1).sum()) for _, a, b in _pieces(result, other))
 
 
 def _bits(tensor: Any) -> Any:

@@ -69,7 +69,7 @@ def enclose(
 ) -> list[Guarded]:
     """Copies of tensors between guards, with the same strides; those that share memory share it again.
 
-    Each stands at an address that is aligned as the original's was; one that ``alignment`` names, alone in its memory,
+    Each is at an address that is aligned as the original's was; one that ``alignment`` names, alone in its memory,
     at an address that is aligned to so many bytes and no more. Those named in ``empty`` hold the pattern.
 
     >>> import torch
@@ -105,7 +105,7 @@ def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:
     """A buffer, and the place in it of so many bytes, at an address equal to ``like`` modulo ``step``.
 
     Guards stand on both sides. Where torch gives each tensor memory of its own, for a tool that sees what leaves it,
-    nothing stands behind: the tool sees no more than the ends of the memory. They are those of whole vectors, since
+    nothing is behind: the tool sees no more than the ends of the memory. They are those of whole vectors, since
     ``memcheck`` takes an asynchronous copy of fewer bytes than a vector has for one of all of them.
     """
     import torch

@@ -12,8 +12,8 @@ VECTOR = 8  # elements of 16 bits in 16 bytes
 class Heads:
     """The heads of a token, its queries before its keys before its values, each of ``size`` elements.
 
-    A lane takes two vectors of a head. Of the first ``rotated`` elements these are one in each half, which are rotated
-    together; of the others they are neighbours. A token takes ``parts`` blocks of ``threads`` threads. The methods take
+    A lane takes two vectors of a head. In the first ``rotated`` elements these are one in each half, which are rotated
+    together; in the others they are neighbours. A token takes ``parts`` blocks of ``threads`` threads. The methods take
     plain integers or the DSL's: device code calls them with the latter.
     """
 

@@ -21,7 +21,7 @@ from precast.loader.contract.format.target import Target
 _SCALE = 192**-0.5  # of DeepSeek V3: a head has 128 elements without a position, and 64 with one
 _PEAKED = 2.0  # a spread of scores with which few latents dominate, so that results are not all near zero
 _SPARE = 3  # pages that no sequence has
-_UNUSED = -1  # what stands in the table behind a sequence's last page
+_UNUSED = -1  # what is in the table behind a sequence's last page
 
 
 def supports(config: Config, target: Target) -> str | None:

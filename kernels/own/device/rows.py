@@ -151,7 +151,7 @@ class Rows:
     ) -> Any:
         """One pass over a row: ``total = step(total, group)`` with each group of it in ``held``.
 
-        A row that is held is there already. Of one that is staged each group is waited for, in any pass.
+        A row that is held is there already. If it is staged, each group is waited for, in any pass.
         """
         if cutlass.const_expr(self.held):
             total = step(total, 0)

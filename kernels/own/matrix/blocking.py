@@ -77,7 +77,7 @@ class Blocking:
 
     @property
     def registers(self) -> int:
-        """Of a thread that multiplies.
+        """The registers of a thread that multiplies.
 
         >>> [Blocking(tokens=m, rows=256, depth=64, swap=True).registers for m in (128, 144)]
         [168, 232]
@@ -89,7 +89,7 @@ class Blocking:
 
     @property
     def kept(self) -> int:
-        """Of a thread that loads, where it lends."""
+        """The registers of a thread that loads, where it lends."""
         return _KEPT
 
     @property

@@ -217,7 +217,7 @@ def _spread(scale: Any, shape: Sequence[int], block: tuple[int, int]) -> Any:
 def tolerance(config: Config) -> Tolerance:
     """The rounding of the result, and the error of sums of about one in size, in float32.
 
-    A sum of up to 8192 products is off by less than ``2**-11``. Of float8, Hopper keeps some 13 bits while it adds, for
+    A sum of up to 8192 products is off by less than ``2**-11``. With float8, Hopper keeps about 13 bits while it adds
     128 of k at a time: each of its four steps may cut ``2**-13`` of a sum that is at most five times its usual size,
     and such errors add up over the blocks of k as the sums do, so that all of them are below ``2**-8``. Behind an
     activation the error of each sum is multiplied with the other, which is below 6 in size.

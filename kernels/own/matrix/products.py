@@ -162,7 +162,7 @@ class Product:
 
 
 def large(config: Config) -> Problem:
-    """Few numbers, in rows so far apart that 32 bits do not count the elements from the first to the last one. Of
+    """Few numbers, in rows so far apart that 32 bits do not count the elements from the first to the last one. With
     64-bit and 32-bit numbers that is the result alone, since such rows of two matrices take most of a GPU's memory."""
     return {"m": (1 << 16) + 3, "n": 72, "k": 40, "l": 1, "padding": _FAR, "offset": 0}
 

@@ -94,7 +94,7 @@ class Side:
         return behind >> _log(self.width), behind & (self.width - 1)
 
     def offset(self, line: Any, position: Any) -> Any:
-        """Where an element of a line stands in the stage."""
+        """The offset of an element of a line in the stage."""
         pieces = min(_BANKS * 8 // (self.bits * self.granule), self.width // self.granule)
         lines = _BANKS * 8 // (self.bits * self.granule * pieces)  # that lie in different banks as they are
         kinds = max(1, self.together // lines)
@@ -103,7 +103,7 @@ class Side:
         return line * self.width + (piece ^ turn) * self.granule + rest
 
     def at(self, along: Any, k: Any) -> Any:
-        """Where an element of the side stands in the stage."""
+        """The offset of an element of the side in the stage."""
         return self.offset(along, k) if self.contiguous_k else self.offset(k, along)
 
     def matrix_row(self, lane: Any, by_rows: bool) -> tuple[Any, Any]:

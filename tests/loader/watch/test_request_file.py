@@ -128,7 +128,6 @@ def test_a_refresh_keeps_the_counts(path: Path, use: Use, file: Path) -> None:
 SERVICE = """
 import os, signal, sys
 from precast.loader.watch.request_file import RequestFile
-from precast.loader.contract.diagnostics.requests import Requested
 from precast.loader.contract.diagnostics.requests import RequestRecord
 file = RequestFile(sys.argv[1])
 for number in range(int(sys.argv[2])):

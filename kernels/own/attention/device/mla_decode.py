@@ -30,7 +30,7 @@ _LOG2_E = math.log2(math.e)
 class MlaDecode:
     """``out = softmax(q @ latents.T * scale) @ latents[:, :512]``, each sequence with its own latents.
 
-    Everything is summed in float32. What a split has of a result stands in the workspace, from which a second kernel
+    Everything is summed in float32. What a split has of a result is in the workspace, from which a second kernel
     adds it up.
     """
 
@@ -130,7 +130,7 @@ class MlaDecode:
         shared = self.shared(query_layout, stage_layout, weight_layout)
         if warp == 0:
             with cute.arch.elect_one():
-                cute.arch.mbarrier_init(shared.asked, 1)
+                cute.arch.mbarrier_init(shared.loaded, 1)
                 shared.ring.initialize(1, 2 * GROUP // WARP)
             cute.arch.mbarrier_init_fence()
         cute.arch.sync_threads()
@@ -180,8 +180,8 @@ class MlaDecode:
         to, source = tma_parts(page_copy, places, rows)
         if share.steps > 0:
             with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(shared.asked, latent.query_bytes)
-            cute.copy(query_copy, from_queries, to_queries[None, 0], tma_bar_ptr=shared.asked)
+                cute.arch.mbarrier_arrive_and_expect_tx(shared.loaded, latent.query_bytes)
+            cute.copy(query_copy, from_queries, to_queries[None, 0], tma_bar_ptr=shared.loaded)
         stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
         numbers = cute.make_rmem_tensor(pieces, cutlass.Int32)
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
@@ -205,14 +205,14 @@ class MlaDecode:
     def shared(self, query_layout: Any, stage_layout: Any, weight_layout: Any) -> Shared:
         """Divide the shared memory."""
         latent, memory = self.latent, SmemAllocator()
-        asked = memory.allocate_array(cutlass.Int64, 1)
+        loaded = memory.allocate_array(cutlass.Int64, 1)
         ring = TmaRing.allocate(memory, latent.stages)
         factors = cute.make_tensor(memory.allocate_array(cutlass.Float32, HEADS), cute.make_layout(HEADS))
         queries = swizzled(memory.allocate(latent.query_bytes, byte_alignment=1024), query_layout, self.dtype)
         stages = memory.allocate(latent.stages * latent.stage_bytes, byte_alignment=1024)
         weights = swizzled(memory.allocate(latent.weight_bytes, byte_alignment=1024), weight_layout, self.dtype)
         rows = cute.recast_ptr(stages, dtype=cutlass.Float32)
-        return Shared(queries, swizzled(stages, stage_layout, self.dtype), weights, rows, factors, asked, ring)
+        return Shared(queries, swizzled(stages, stage_layout, self.dtype), weights, rows, factors, loaded, ring)
 
     def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
         """How TMA copies whole rows of a tensor, and the tensor for it."""

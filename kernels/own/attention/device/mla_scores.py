@@ -50,7 +50,7 @@ class Scores(Sums):
         whole.fill(0)
         stage, parity = cutlass.Int32(0), cutlass.Int32(0)
         if share.steps > 0:
-            cute.arch.mbarrier_wait(shared.asked, 0)
+            cute.arch.mbarrier_wait(shared.loaded, 0)
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
             scores.fill(0)
             shared.ring.wait_full(stage, parity)

@@ -35,7 +35,7 @@ class Share:
 class Shared:
     """The shared memory of a block: operands in the order that wgmma reads, factors of rows, and barriers.
 
-    ``rows`` is where the stages are, for the results that take their place. ``asked`` is the barrier of the queries;
+    ``rows`` is where the stages are, for the results that take their place. ``loaded`` is the barrier of the queries;
     the ``ring`` has those of the stages.
     """
 
@@ -44,7 +44,7 @@ class Shared:
     weights: Any
     rows: Any
     factors: Any
-    asked: Any
+    loaded: Any
     ring: Any
 
 

@@ -77,24 +77,24 @@ class RotaryPaged:
             head, lane = heads.head(safe), heads.lane(safe)
             first, second = heads.first(lane), heads.second(lane)
             source = cutlass.Int64(token) * qkv.stride[0] + head * heads.size
-            one, other = self.fetch(qkv, source + first), self.fetch(qkv, source + second)
+            part, other = self.fetch(qkv, source + first), self.fetch(qkv, source + second)
             if cutlass.const_expr(eps is not None):
-                self.normalise(one, other, head, first, second, q_weight, k_weight, eps)
+                self.normalise(part, other, head, first, second, q_weight, k_weight, eps)
             if head < heads.queries + heads.keys and lane < heads.turned:
-                self.rotate(one, other, cos_sin, positions[token], lane)
+                self.rotate(part, other, cos_sin, positions[token], lane)
             if index < heads.total:
                 if head < heads.queries:
                     target = cutlass.Int64(token) * q.stride[0] + head * heads.size
-                    self.write(one, q, target + first)
+                    self.write(part, q, target + first)
                     self.write(other, q, target + second)
                 else:
                     slot = cutlass.Int64(slots[token])
                     if slot >= 0:
                         if head < heads.queries + heads.keys:
-                            self.keep(one, other, k_cache, slot, head - heads.queries, first, second, k_scale)
+                            self.keep(part, other, k_cache, slot, head - heads.queries, first, second, k_scale)
                         else:
                             values = head - heads.queries - heads.keys
-                            self.keep(one, other, v_cache, slot, values, first, second, v_scale)
+                            self.keep(part, other, v_cache, slot, values, first, second, v_scale)
 
     @cute.jit
     def fetch(self, tensor: cute.Tensor, offset: cutlass.Int64) -> cute.Tensor:
@@ -113,19 +113,19 @@ class RotaryPaged:
         cute.autovec_copy(held, at(tensor, offset, VECTOR))
 
     @cute.jit
-    def rotate(self, one: cute.Tensor, other: cute.Tensor, cos_sin: cute.Tensor, position: Any, lane: Any) -> None:
+    def rotate(self, part: cute.Tensor, other: cute.Tensor, cos_sin: cute.Tensor, position: Any, lane: Any) -> None:
         """Rotate a lane's two vectors, each pair of elements by its own angle."""
         row = cutlass.Int64(position) * cos_sin.stride[0] + lane * VECTOR
         cos = self.fetch(cos_sin, row).load()
         sin = self.fetch(cos_sin, row + self.heads.rotated // 2).load()
-        x, y = one.load(), other.load()
-        one.store(x * cos - y * sin)
+        x, y = part.load(), other.load()
+        part.store(x * cos - y * sin)
         other.store(y * cos + x * sin)
 
     @cute.jit
     def normalise(
         self,
-        one: cute.Tensor,
+        part: cute.Tensor,
         other: cute.Tensor,
         head: Any,
         first: Any,
@@ -136,27 +136,27 @@ class RotaryPaged:
     ) -> None:
         """The norm of each head of queries and keys. All lanes of a warp take part in the sum, those of values too."""
         heads = self.heads
-        x, y = one.load(), other.load()
+        x, y = part.load(), other.load()
         squares = (x * x + y * y).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0)
         total = cute.arch.warp_reduction_sum(squares, threads_in_group=heads.lanes)
         factor = cute.math.rsqrt(total * (1.0 / heads.size) + eps)
         if head < heads.queries:
-            self.scale(one, other, factor, q_weight, first, second)
+            self.scale(part, other, factor, q_weight, first, second)
         elif head < heads.queries + heads.keys:
-            self.scale(one, other, factor, k_weight, first, second)
+            self.scale(part, other, factor, k_weight, first, second)
 
     @cute.jit
     def scale(
-        self, one: cute.Tensor, other: cute.Tensor, factor: Any, weight: cute.Tensor, first: Any, second: Any
+        self, part: cute.Tensor, other: cute.Tensor, factor: Any, weight: cute.Tensor, first: Any, second: Any
     ) -> None:
         """Multiply a lane's vectors by a factor and their weights."""
-        one.store(one.load() * factor * self.fetch(weight, cutlass.Int64(first)).load())
+        part.store(part.load() * factor * self.fetch(weight, cutlass.Int64(first)).load())
         other.store(other.load() * factor * self.fetch(weight, cutlass.Int64(second)).load())
 
     @cute.jit
     def keep(
         self,
-        one: cute.Tensor,
+        part: cute.Tensor,
         other: cute.Tensor,
         cache: cute.Tensor,
         slot: cutlass.Int64,
@@ -169,9 +169,9 @@ class RotaryPaged:
         target = slot // self.page * cache.stride[0] + slot % self.page * cache.stride[1] + head * cache.stride[2]
         if cutlass.const_expr(scale is not None):
             factor = 1.0 / scale[0]  # storing as float8 clamps, and keeps NaN
-            one.store(one.load() * factor)
+            part.store(part.load() * factor)
             other.store(other.load() * factor)
-        self.write(one, cache, target + first)
+        self.write(part, cache, target + first)
         self.write(other, cache, target + second)
 
 

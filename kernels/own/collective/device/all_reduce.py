@@ -16,7 +16,7 @@ class AllReduce:
     """Adds up the vectors of all ranks, in the order of the ranks, in float32.
 
     A block meets the block of the same number of every rank before it reads, so that all inputs are there, and
-    again behind its last access, so that everyone may go on to other work.
+    again behind its last access, so that everyone may continue with other work.
     """
 
     def __init__(self, exchange: Exchange, dtype: Any) -> None:

@@ -74,8 +74,8 @@ class Tiled:
             held = [cute.make_rmem_tensor((tile.vector, tile.unroll), source.element_type) for source in sources]
             for u in cutlass.range_constexpr(tile.unroll):
                 for i in cutlass.range_constexpr(len(sources)):
-                    place = at(sources[i], starts[i] + tile.offset(first, u), tile.vector)
-                    cute.autovec_copy(place, held[i][None, u])
+                    values = at(sources[i], starts[i] + tile.offset(first, u), tile.vector)
+                    cute.autovec_copy(values, held[i][None, u])
             for u in cutlass.range_constexpr(tile.unroll):
                 operands = [part[None, u].load().to(cutlass.Float32) for part in held]
                 self.write(function(*operands), at(out, out_start + tile.offset(first, u), tile.vector))

@@ -150,7 +150,7 @@ class GemmSm90a:
         row_tile: cutlass.Int32,
         token_clusters: cutlass.Int32,
     ) -> None:
-        """Fill the stages. Of a side that several blocks need, each loads a part, for all of them. Weights are there
+        """Fill the stages. Each block loads a part of a side that several need. Weights are there
         before anything else is, so those of the first stages are loaded while the kernel before still runs.
 
         The blocks that share k take every ``split``-th step, so that together they read long pieces of each row.

@@ -159,7 +159,7 @@ class GroupedGemm:
         out: cute.Tensor,
         counts: cute.Tensor,
     ) -> None:
-        """Fill the stages, tile after tile. Of the side that a cluster shares, each block loads a part for all."""
+        """Fill the stages, tile after tile. Each block loads a part of the side that a cluster shares, for all."""
         grouping = self.grouping
         first, step, row_clusters, total = self.tiles.schedule(table, out)
         receivers = {"mcast_mask": cutlass.Int16((1 << grouping.cluster) - 1)}

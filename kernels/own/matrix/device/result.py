@@ -10,7 +10,7 @@ import cutlass.cute as cute
 def store(
     out: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, values: cute.Tensor, whole: cutlass.Constexpr
 ) -> None:
-    """Store neighbouring numbers of a row of ``out``, whose rows are contiguous, but for those behind its end.
+    """Store neighbouring numbers of a row of ``out``, whose rows are contiguous, except those behind its end.
 
     ``whole`` says that all may be stored at once: the column is a multiple of their number, and rows are aligned.
     """

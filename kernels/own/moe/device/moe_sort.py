@@ -81,7 +81,7 @@ class MoeSort:
         start = self.shares.first(entries, block, warp)
         end = cutlass.min(start + self.shares.steps(entries) * WARP, entries)
         mine = cute.make_tensor(table.iterator + warp * self.experts, cute.make_layout(self.experts))
-        self.walk(topk_ids, first, start, end, mine, sources, rows, capacity, place=False)
+        self.walk(topk_ids, first, start, end, mine, sources, rows, capacity, store=False)
         cute.arch.sync_threads()
         total = self.add_up(table, totals)
         # Other blocks read the totals; and no source may be set to -1 after it was given an entry.
@@ -89,7 +89,7 @@ class MoeSort:
         before, whole = self.across(totals, total, block)
         self.begin(table, counts, offsets, sums, before, whole, capacity, block)
         cute.arch.sync_threads()
-        self.walk(topk_ids, first, start, end, mine, sources, rows, capacity, place=True)
+        self.walk(topk_ids, first, start, end, mine, sources, rows, capacity, store=True)
         # A block's shared memory must outlive what others read of it.
         self.sync()
 
@@ -104,16 +104,16 @@ class MoeSort:
         sources: cute.Tensor,
         rows: cute.Tensor,
         capacity: cutlass.Int32,
-        place: cutlass.Constexpr,
+        store: cutlass.Constexpr,
     ) -> None:
-        """Go through the entries of a warp in their order, and count them, or place them too."""
+        """Go through the entries of a warp in their order, and count them, or store them too."""
         lane = cute.arch.lane_idx()
         keys = cute.make_rmem_tensor(BATCH, cutlass.Int32)
         for at in cutlass.range(start, end, BATCH * WARP, unroll=1):
             for i in cutlass.range_constexpr(BATCH):
                 keys[i] = self.key(topk_ids, at + i * WARP + lane, end, first)
             for i in cutlass.range_constexpr(BATCH):
-                self.step(keys[i], at + i * WARP + lane, end, counters, sources, rows, capacity, place)
+                self.step(keys[i], at + i * WARP + lane, end, counters, sources, rows, capacity, store)
 
     @cute.jit
     def key(self, topk_ids: cute.Tensor, entry: cutlass.Int32, end: cutlass.Int32, first: cutlass.Int32) -> Any:
@@ -135,13 +135,13 @@ class MoeSort:
         sources: cute.Tensor,
         rows: cute.Tensor,
         capacity: cutlass.Int32,
-        place: cutlass.Constexpr,
+        store: cutlass.Constexpr,
     ) -> None:
-        """The entries of the 32 lanes. Of those with one expert, the last adds all of them to its counter."""
+        """The entries of the 32 lanes. The last of those with one expert adds all of them to its counter."""
         peers = cute.arch.match_sync(_ALL, key)
         before = cutlass.Int32(cute.arch.popc(peers & cute.arch.lanemask_lt()))
         count = cutlass.Int32(cute.arch.popc(peers))
-        if cutlass.const_expr(place):
+        if cutlass.const_expr(store):
             row = cutlass.Int32(-1)
             if key < self.experts:
                 row = counters[key] + before
