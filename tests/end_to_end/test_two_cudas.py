@@ -24,14 +24,14 @@ pytestmark = [
 USE = """
 import sys
 from precast import loader
-from precast.loader.resolve.candidate import Candidate
+from precast.loader.resolve.candidate import Candidate, Request
 from precast.loader.session import Session
 for folder in sys.argv[1:]:
     session = Session(folder)
     for op in session.caches()[0].index.ops:
         source = session.sources(op)[0][0]
         for one in source.op.artifacts:
-            kernel = session.load(Candidate(source, one), None, str(one.target)).kernel
+            kernel = session.load(Candidate(source, one), Request(op=op, target=str(one.target))).kernel
             try:
                 kernel(None, None, 1.0)
             except loader.NoCudaDevice:
