@@ -40,13 +40,13 @@ def head_refusal(size: int, size_v: int, target: Target) -> str | None:
     >>> head_refusal(100, 100, Target.parse("sm_90a"))
     'head_dim is 100 and head_dim_v 100: use multiples of 8'
     >>> head_refusal(192, 192, Target.parse("sm_100a"))
-    'head_dim is 192 and head_dim_v 192: sm_100a takes up to 128 of both, or 192 and 128'
+    'head_dim is 192 and head_dim_v 192: sm_100a takes both up to 128, or 192 and 128'
     """
     pair = f"head_dim is {size} and head_dim_v {size_v}"
     if size % 8 or size_v % 8 or min(size, size_v) < 8:
         return f"{pair}: use multiples of 8"
     if target.major == 9:
-        return None if max(size, size_v) <= 256 else f"{pair}: {target} takes up to 256 of both"
+        return None if max(size, size_v) <= 256 else f"{pair}: {target} takes both up to 256"
     if max(size, size_v) <= 128 or (size, size_v) == (192, 128):
         return None
     return f"{pair}: {target} takes both up to 128, or 192 and 128"

@@ -46,7 +46,7 @@ FIRST: Artifact = artifact(
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (Built(name="other"), "named 'demo' and"),
+        (Built(name="other"), "has the name 'demo' and"),
         (Built(content=lambda d: b"other bytes"), "for sm_90a (object, x86_64) differs in key, bytes"),
         (Built(change=lambda a: replace(a, key=a.key[::-1])), "differs in key"),
         (Built(change=lambda a: replace(a, rank=1)), "differs in rank"),
@@ -58,7 +58,7 @@ FIRST: Artifact = artifact(
         (Built(tools={**TOOLS, "gcc": "13.1"}), "13.1 in"),
         (Built(runtime=replace(RUNTIMES[X86], code=b"patched")), "the runtime library for x86_64 is"),
         (Built(host=ARM, tools={**TOOLS, "nvidia-cutlass-dsl": "4.9"}), "nvidia-cutlass-dsl is 4.8.1 in"),
-        (Built(dtypes=("float32",), change=lambda a: replace(a, key=FIRST.key)), "the key KEY stands for"),
+        (Built(dtypes=("float32",), change=lambda a: replace(a, key=FIRST.key)), "the key KEY is that of"),
     ],
     ids=lambda value: value[:24] if isinstance(value, str) else "",
 )  # fmt: skip

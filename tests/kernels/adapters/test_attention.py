@@ -135,7 +135,7 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
     [
         (attention, {"dtype": "float32", "head_dim": 64}, SM90, "use one of float16, bfloat16"),
         (attention, {**BF16, "head_dim": 100}, SM90, "use multiples of 8"),
-        (attention, {**BF16, "head_dim": 264}, SM90, "sm_90a takes up to 256 of both"),
+        (attention, {**BF16, "head_dim": 264}, SM90, "sm_90a takes both up to 256"),
         (attention, {**BF16, "head_dim": 256}, SM100, "sm_100a takes both up to 128, or 192 and 128"),
         (attention, {**BF16, "heads_per_kv": 0}, SM90, "heads_per_kv is 0: use a number from 1 to 128"),
         (attention, {**BF16, "layout": "paged"}, SM90, "page is None: use one of 16"),
