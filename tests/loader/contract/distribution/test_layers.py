@@ -87,6 +87,14 @@ def test_a_file_of_another_size_is_not_fetched() -> None:
     assert plan_transfers([layer], {"index.json": 11}) == ()
 
 
+@pytest.mark.parametrize(("size", "whole"), [(2499, False), (2500, True)])
+def test_a_layer_is_fetched_whole_where_half_of_it_is_needed(size: int, whole: bool) -> None:
+    layer = Layer(sha256="0" * 64, size=5000, files=(Member("index.json", 512, size),))
+    (transfer,) = plan_transfers([layer], {"index.json": size})
+    assert (transfer.offset, transfer.size) == ((0, layer.size) if whole else (512, size))
+    assert transfer.sha256 == (layer.sha256 if whole else "")
+
+
 def test_a_manifest_and_a_config_that_differ_are_refused() -> None:
     one, other = (layers_of({"index.json": text})[0][0] for text in (b"1", b"2"))
     config = encode_config([one], "x86_64")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from precast.loader.contract.format import fields
-from precast.loader.contract.format.artifact import Artifact, Resources
+from precast.loader.contract.format.artifact import Artifact, Blob, Resources
 from precast.loader.contract.format.config import Key, complete, dtype_name, suggest, to_value, value_text
 from precast.loader.contract.format.description import describe, describe_argument, describe_symbols
 from precast.loader.contract.format.index import Index, OpIndex, Runtime
@@ -64,6 +64,12 @@ def test_an_argument_is_described_by_what_a_caller_must_keep_to(argument: Argume
 def test_a_constant_that_is_no_plain_value_is_refused() -> None:
     with pytest.raises(FormatError, match="expected a plain value in 'value'"):
         Argument.parse({"name": "c", "kind": "const", "value": [1]})
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None])
+def test_a_number_of_an_index_is_a_whole_number(value: object) -> None:
+    with pytest.raises(FormatError, match=r"expected int, not .* in 'size'"):
+        Blob.parse({**BLOB.to_json(), "size": value})
 
 
 def test_resources_and_runtime_libraries_are_read_back() -> None:
