@@ -3,11 +3,13 @@
 1. ``precast build`` of a manifest under emulation, and the same here.
 2. The two caches are compared: for each variant the device code, the signature and the resources must be equal.
 3. ``precast merge`` and ``precast wheel``: one wheel for each host.
-4. The aarch64 wheel is installed in an environment without the compiler. Every variant is resolved, opened and called:
-   without a GPU a call ends in NoCudaDevice.
-5. With ``--tests``, rooms of the suite, such as ``tests/loader``.
+4. The aarch64 wheel, and the loader's with native code, are installed in an environment without the compiler. Every
+   variant is resolved, opened and called: without a GPU a call ends in NoCudaDevice.
+5. Cubins are built here alone. Their wheel must contain no host code, and every cubin is called on both hosts.
+6. With ``--tests``, rooms of the suite, such as ``tests/loader``.
 
-Everything is kept under ``.work/aarch64``, so that a second run builds nothing again. The first downloads 400 MB.
+The loader's native code for aarch64 is compiled under emulation. Everything is kept under ``.work/aarch64``, so that a
+second run builds no kernel again. The first downloads 400 MB.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.aarch64.host_code import host_code
 from tests.aarch64.system import REPOSITORY, System, checked, obstacle, wheels_of_this_tree
 
+CUBINS, CUBIN_TARGET = REPOSITORY / "tests" / "aarch64" / "cubins.yaml", "sm_90a"
+BUILDER = (sys.executable, "-m", "precast.cli.main")
 TORCH = "torch==2.10.0"  # the newest whose wheel for aarch64 on PyPI comes without CUDA's libraries
 TESTED_WITH = (
     TORCH, "torch-c-dlpack-ext", "sympy", "networkx", "jinja2", "fsspec", "filelock", "setuptools", "jsonschema",
@@ -48,6 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     path.build(options.manifest, options.target)
     path.compare()
     path.deploy(options.target)
+    path.cubins()
     return path.test(options.tests) if options.tests else 0
 
 
@@ -68,7 +74,8 @@ class Walk:
         """The system, and its environments."""
         self.system.make()
         self.wheels.mkdir(parents=True, exist_ok=True)
-        wheels_of_this_tree(self.wheels)
+        loaders = wheels_of_this_tree(self.system, self.wheels)
+        self.say(f"compiled, and packed: {_listed(loaders)}")
         self.system.environment("builder", "precast", "precast-loader", wheels=self.wheels)
         done = self.system.run("/bin/sh", "-c", "uname -m; ldd --version | head -1; gcc --version | head -1")
         self.say(f"a system of {', '.join(done.stdout.split(chr(10))[:3])}")
@@ -77,14 +84,13 @@ class Walk:
         """The manifest, there and here."""
         inside = self.system.root / "tmp" / manifest.name
         shutil.copy(manifest, inside)
-        words = ["-m", "precast.cli.main", "build"]
         options = ["--target", target, "-j", "1", "--timeout", "3000"]
-        here = [sys.executable, *words, str(manifest), "-o", str(self.caches["x86_64"]), *options]
+        here = [*BUILDER, "build", str(manifest), "-o", str(self.caches["x86_64"]), *options]
         done = subprocess.run(here, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         self.say(f"built here: {done.stdout.splitlines()[-1]}")
-        there = (self.system.python("builder"), *words, f"/tmp/{manifest.name}", "-o", "/tmp/cache", *options)
-        done = self.system.run(*there)
+        words = [*BUILDER[1:], "build", f"/tmp/{manifest.name}", "-o", "/tmp/cache", *options]
+        done = self.system.run(self.system.python("builder"), *words)
         assert done.returncode == 0, done.stderr[-3000:]
         self.say(f"built under emulation: {done.stdout.splitlines()[-1]}")
 
@@ -106,25 +112,54 @@ class Walk:
         for name, hosts in found.items():
             assert len(hosts) == 2, f"{name} is only for {', '.join(hosts)}"
             assert hosts["x86_64"] == hosts["aarch64"], f"{name} differs between the hosts"
-        self.say(f"{len(found)} variants: device code, signatures and resources are equal on both hosts")
+        self.say(f"device code, signatures and resources are equal on both hosts; variants: {len(found)}")
 
     def deploy(self, target: str) -> None:
         """One cache, two wheels, and that of aarch64 in an environment without the compiler."""
-        command = [sys.executable, "-m", "precast.cli.main"]
+        checked([*BUILDER, "merge", *map(str, self.caches.values()), "-o", str(self.work / "merged")])
+        made = self._pack(self.work / "merged")
+        self.say(f"merged, and packed: {_listed(made)}")
+        self._launch_there("deployment", made, target)
+
+    def cubins(self) -> None:
+        """A cache of cubins: its one wheel contains no host code, and both hosts load it."""
+        cache, scratch = self.work / "cubins", self.work / "unpacked"
+        checked([*BUILDER, "build", str(CUBINS), "--emit", "cubin", "--target", CUBIN_TARGET, "-o", str(cache)])
+        made = self._pack(cache)
+        (wheel,) = made
+        assert wheel.name.endswith("-py3-none-any.whl"), wheel.name
+        shutil.rmtree(scratch, ignore_errors=True)
+        hosts, devices = host_code(wheel, scratch)
+        assert devices and not hosts, f"host code in {hosts}"
+        self.say(f"{_listed(made)}: {devices} ELF files for GPUs, and none for a host")
+        self._launch_there("cubins", made, CUBIN_TARGET)
+        self._launch_here(wheel, CUBIN_TARGET)
+
+    def _pack(self, cache: Path) -> list[Path]:
         shutil.rmtree(self.dist, ignore_errors=True)
-        checked([*command, "merge", *map(str, self.caches.values()), "-o", str(self.work / "merged")])
-        checked([*command, "wheel", str(self.work / "merged"), "-o", str(self.dist)])
-        made = sorted(self.dist.glob("*.whl"))
-        self.say(f"merged, and packed: {', '.join(wheel.name for wheel in made)}")
-        for wheel in made:
+        checked([*BUILDER, "wheel", str(cache), "-o", str(self.dist)])
+        return sorted(self.dist.glob("*.whl"))
+
+    def _launch_there(self, environment: str, wheels: list[Path], target: str) -> None:
+        """Install the wheels of a cache in a new environment under emulation, and call every variant."""
+        shutil.rmtree(self.system.root / "opt" / environment, ignore_errors=True)
+        for wheel in wheels:
             shutil.copy(wheel, self.wheels)
-        name = made[0].name.split("-")[0].replace("_", "-")
-        self.system.environment("deployment", "precast-loader", name, wheels=self.wheels)
-        for wheel in made:
+        name = wheels[0].name.split("-")[0].replace("_", "-")
+        self.system.environment(environment, "precast-loader", name, wheels=self.wheels)
+        for wheel in wheels:
             (self.wheels / wheel.name).unlink()
-        done = self.system.run(self.system.python("deployment"), "/src/tests/aarch64/launch_all.py", target)
+        done = self.system.run(self.system.python(environment), "/src/tests/aarch64/launch_all.py", target)
         assert done.returncode == 0, done.stderr[-3000:]
         self.say(done.stdout.strip())
+
+    def _launch_here(self, wheel: Path, target: str) -> None:
+        """The same in a new environment of this machine."""
+        checked([sys.executable, "-m", "venv", "--clear", str(self.work / "environment")])
+        python = str(self.work / "environment" / "bin" / "python")
+        pins = ["-c", str(REPOSITORY / "constraints.txt"), "--find-links", str(self.wheels)]
+        checked([python, "-m", "pip", "install", "--quiet", *pins, "precast-loader", str(wheel)])
+        self.say(checked([python, str(REPOSITORY / "tests" / "aarch64" / "launch_all.py"), target]).strip())
 
     def test(self, rooms: list[str]) -> int:
         """Rooms of the suite; the exit status of pytest."""
@@ -135,6 +170,10 @@ class Walk:
         print(done.stdout[-6000:], done.stderr[-2000:])
         self.say(f"{' '.join(rooms)}: exit status {done.returncode}")
         return done.returncode
+
+
+def _listed(wheels: list[Path]) -> str:
+    return ", ".join(f"{wheel.name} ({wheel.stat().st_size / 1000:.0f} kB)" for wheel in wheels)
 
 
 if __name__ == "__main__":

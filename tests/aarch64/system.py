@@ -13,14 +13,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).parents[2]
 SUITE, PYTHON = "bookworm", "3.11"
-PACKAGES = "python3,python3-venv,gcc,libc6-dev,binutils"
+PACKAGES = "python3,python3-dev,python3-venv,gcc,libc6-dev,binutils"
 EMULATOR = "qemu-aarch64-static"
 PROGRAMS = {EMULATOR: "qemu-user-static", "debootstrap": "debootstrap", "dpkg-deb": "dpkg", "unshare": "util-linux"}
 PLATFORMS = ("manylinux2014_aarch64", *(f"manylinux_2_{glibc}_aarch64" for glibc in (17, 24, 26, 27, 28, 31, 34)))
@@ -151,29 +150,26 @@ def constraints(text: str) -> list[str]:
     return found
 
 
-def checked(command: Sequence[str]) -> None:
-    """Run a command of this machine; its output is the error."""
+def checked(command: Sequence[str]) -> str:
+    """Run a command of this machine; what it prints. That is the error, too."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command[:4])}... failed:\n{(done.stderr or done.stdout)[-3000:]}")
+    return done.stdout
 
 
-def wheels_of_this_tree(folder: Path) -> str:
-    """Make the wheels of both distributions in a folder, without this host's native code; the version."""
+def wheels_of_this_tree(system: System, folder: Path) -> list[Path]:
+    """Make the builder's wheel in a folder, and the loader's with native code for both hosts; the loader's."""
     for old in folder.glob("precast*.whl"):
         old.unlink()
-    command = [
-        "env",
-        "PRECAST_NATIVE=0",
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(folder),
-    ]
-    checked([*command, str(REPOSITORY / "loader"), str(REPOSITORY)])
-    return version("precast")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+    checked(["env", "PRECAST_NATIVE=1", *command, str(REPOSITORY / "loader"), str(REPOSITORY)])
+    system.environment("packer", "hatchling", "apache-tvm-ffi", wheels=folder)
+    made = system.root / "tmp" / "dist"
+    shutil.rmtree(made, ignore_errors=True)
+    inside = f"cd /src/loader && exec {system.python('packer')} -m hatchling build -t wheel -d /tmp/dist"
+    done = system.run("/bin/sh", "-c", inside, PRECAST_NATIVE="1", PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    for wheel in made.glob("*.whl"):
+        shutil.copy(wheel, folder)
+    return sorted(folder.glob("precast_loader-*.whl"))

@@ -15,6 +15,7 @@ from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
+from tests.aarch64.host_code import host_code
 from tests.end_to_end.conftest import USER_MODULE, Run, manifest
 from tests.helpers.caches import Native
 from tests.helpers.echo import needs_call_path
@@ -22,7 +23,6 @@ from tests.helpers.native.libprecast import NO_CUDA_DEVICE, LibprecastReader, li
 
 __all__ = ["libprecast", "program"]
 
-CUDA = (190).to_bytes(2, "little")  # EM_CUDA, the machine of an ELF file of device code
 ARM = Machine(arch="aarch64", glibc=(2, 34), tvm_ffi="0.1.15", capability=Capability(9, 0), driver=(13, 0))
 OPEN = """
 from precast import loader
@@ -61,22 +61,24 @@ def test_its_launch_was_found(built: Path) -> None:
 
 
 def test_it_holds_no_host_code(built: Path, tmp_path: Path, precast: Run) -> None:
-    """Every ELF file in its unzipped wheel is device code."""
+    """Every ELF file in its unzipped wheel, and in the decoded blobs, is device code."""
+    cache = Cache(built)
+    assert not cache.index.runtimes and not {"gcc", "ld"} & cache.index.toolchain.keys()
     assert precast("wheel", built, "-o", tmp_path).returncode == 0
     (wheel,) = tmp_path.glob("*.whl")
-    shutil.unpack_archive(wheel, tmp_path / "unzipped", "zip")
-    (index,) = (tmp_path / "unzipped").rglob("index.json")
-    cache, seen = Cache(index.parent), 0
-    assert not cache.index.runtimes and not {"gcc", "ld"} & cache.index.toolchain.keys()
-    blobs = {a.blob.sha256: a.blob for op in cache.index.ops for a in cache.op(op).artifacts}
-    dictionary = {cache.index.dictionary.sha256} if cache.index.dictionary else set()
-    assert {path.name for path in (index.parent / "blobs").iterdir()} == blobs.keys() | dictionary
-    for file in (path for path in (tmp_path / "unzipped").rglob("*") if path.is_file()):
-        data = cache.read(blobs[file.name]) if file.name in blobs else file.read_bytes()
-        if data.startswith(b"\x7fELF"):
-            assert data[18:20] == CUDA, f"{file} is code for a host"
-            seen += 1
-    assert seen == len(blobs)
+    hosts, devices = host_code(wheel, tmp_path / "unzipped")
+    blobs = {artifact.blob.sha256 for op in cache.index.ops for artifact in cache.op(op).artifacts}
+    assert not hosts and devices == len(blobs)
+
+
+def test_host_code_in_objects_is_found(asked: Path, tmp_path: Path, precast: Run) -> None:
+    """In the decoded blobs of a cache of objects: each variant, and the library that they are linked against."""
+    assert precast("build", asked, "-o", tmp_path / "cache", "--emit", "object", "-j", 1).returncode == 0
+    assert precast("wheel", tmp_path / "cache", "-o", tmp_path).returncode == 0
+    (wheel,) = tmp_path.glob("*.whl")
+    hosts, _ = host_code(wheel, tmp_path / "unzipped")
+    decoded = {name.removeprefix("decoded ") for name in hosts if name.startswith("decoded ")}
+    assert decoded == {file.name for file in (tmp_path / "cache" / "blobs").iterdir()}
 
 
 def test_its_wheel_is_for_every_host(built: Path, tmp_path: Path, precast: Run) -> None:
