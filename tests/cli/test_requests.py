@@ -41,7 +41,7 @@ def precast(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_manifest_is_one_that_plan_reads(folder: Path) -> None:
     done = precast(folder, "requests", "requests.jsonl", "--name", "mine", "-o", "requested.yaml")
     assert (done.returncode, done.stdout) == (0, "wrote requested.yaml\n")
-    assert done.stderr.startswith("warning: requests.jsonl: the last line is not complete")
+    assert done.stderr.startswith("warning: requests.jsonl: the last line is incomplete")
     text = (folder / "requested.yaml").read_text()
     assert precast(folder, "requests", "requests.jsonl", "--name", "mine").stdout == text
     (folder / "requested.yaml").write_text(text.replace("\nkernels:", "\npath: .\nkernels:"))
@@ -63,7 +63,7 @@ def test_only_some_requests_for_another_target(folder: Path) -> None:
 
 def test_the_grid_is_the_requested_problems(folder: Path) -> None:
     done = precast(folder, "requests", "requests.jsonl", "--grid")
-    assert done.stdout.endswith("problems:\n  acme.norm:\n    - {rows: 8}  # asked for 3 times\n")
+    assert done.stdout.endswith("problems:\n  acme.norm:\n    - {rows: 8}  # requested 3 times\n")
 
 
 @pytest.mark.parametrize(

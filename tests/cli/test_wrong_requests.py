@@ -52,10 +52,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-t", "sm_999"], "error: nothing is known of the GPU behind sm_999: build for one of sm_80"),
+        (["-t", "sm_999"], "error: there is no profile of a GPU for sm_999: build for one of sm_80"),
         (["-t", "hopper"], "error: 'hopper' is not a target"),
         (["-t", ""], "error: '' is not a target"),
-        (["-t", "sm_80"], "error: no manifest builds for sm_80: ask for one of sm_90a"),
+        (["-t", "sm_80"], "error: no manifest builds for sm_80: choose one of sm_90a"),
         (["--shard", "3/2"], "error: '3/2' is not a shard: write I/N"),
         (["--shard", "1"], "error: '1' is not a shard"),
         (["--profile", "H2"], "error: there is no profile 'H2'; did you mean 'H20'?"),
@@ -150,7 +150,7 @@ def test_an_output_folder_that_cannot_be_used_is_a_wrong_request(
 ) -> None:
     """It is refused before anything is read, compiled or downloaded."""
     said = refused(capsys, *(word.format(cache=cache) for word in words), "-o", output)
-    assert "m.yaml is not a folder: choose another place" in said
+    assert "m.yaml is not a folder: choose another path" in said
     assert (folder / "m.yaml").read_text() == MANIFEST
 
 

@@ -122,6 +122,7 @@ import ctypes, json, os
 from precast import loader
 from precast.loader.fast_start.installed import Installed
 from precast.loader.launch.kernel_opener import KernelOpener
+from precast.loader.resolve.candidate import Request
 from precast.loader.session import Session
 folder = os.environ["PRECAST_CACHE_PATH"]
 path = os.path.join(folder, "index.json")

@@ -44,7 +44,7 @@ def test_it_holds_what_was_asked_for_and_nothing_of_the_caller(
     made = toolchains.interpreter(SPEC)
     assert dict(made.locked)["acme-norms"] == "1.0"
     assert made.distribution("acme-norms").version == "1.0"
-    with pytest.raises(Exception, match="pytest is not installed: add it to the toolchain's requirements"):
+    with pytest.raises(Exception, match=r"pytest is not installed for \S+: add it to the toolchain's requirements"):
         made.distribution("pytest")
     environment = made.environment(os.environ)
     assert "PYTHONUSERBASE" not in environment
@@ -89,8 +89,7 @@ def test_builds_at_once_make_it_once(toolchains: Toolchains, wheels: Path) -> No
         from pathlib import Path
         from precast.build.errors import Location
         from precast.build.plan.toolchain_spec import ToolchainSpec
-        from precast.build.toolchains.interpreter_info import inspect_interpreter
-from precast.build.toolchains.plans import Toolchains
+        from precast.build.toolchains.plans import Toolchains
         from precast.build.toolchains.uv import Sources
         sources = Sources(find_links=(Path({str(wheels)!r}),), offline=True)
         spec = ToolchainSpec(dsl="4.8.1", requirements=("acme-norms==1.0",), location=Location("m", 1, 1))
@@ -116,8 +115,7 @@ def test_a_killed_one_leaves_nothing_that_is_used(
         from precast.build.errors import Location
         from precast.build.plan.toolchain_spec import ToolchainSpec
         from precast.build.toolchains import environments
-        from precast.build.toolchains.interpreter_info import inspect_interpreter
-from precast.build.toolchains.plans import Toolchains
+        from precast.build.toolchains.plans import Toolchains
         from precast.build.toolchains.uv import Sources, run_uv
 
         def killed(*words):
@@ -154,8 +152,7 @@ def test_one_in_use_stays_and_one_that_is_not_goes(toolchains: Toolchains, wheel
         from pathlib import Path
         from precast.build.errors import Location
         from precast.build.plan.toolchain_spec import ToolchainSpec
-        from precast.build.toolchains.interpreter_info import inspect_interpreter
-from precast.build.toolchains.plans import Toolchains
+        from precast.build.toolchains.plans import Toolchains
         from precast.build.toolchains.uv import Sources
         sources = Sources(find_links=(Path({str(wheels)!r}),), offline=True)
         spec = ToolchainSpec(dsl="4.8.1", requirements=("acme-norms==1.0",), location=Location("m", 1, 1))

@@ -107,7 +107,7 @@ def test_the_cache_is_found_by_the_variable(cache: Path, tmp_path: Path) -> None
     assert without.returncode == 2 and "with --cache" in without.stderr
     other = demo(Native(tmp_path / "native"), name="other", offset=1).write(tmp_path / "other")
     wrong = run(tmp_path, tmp_path / "dumps", "--cache", other)
-    assert wrong.returncode == 2 and f"{other} does not hold the kernel" in wrong.stderr
+    assert wrong.returncode == 2 and f"{other} does not have the kernel" in wrong.stderr
 
 
 def test_another_cache_with_the_same_artifact_is_told(cache: Path, tmp_path: Path) -> None:

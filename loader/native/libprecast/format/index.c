@@ -65,7 +65,7 @@ static struct runtime read_runtime(const struct node *node) {
   known(node, (const char *[]){"soname", "host", "blob", NULL});
   struct node soname = at(node, "soname"), host = at(node, "host"), blob = at(node, "blob");
   return (struct runtime){
-      .soname = formed(&soname, is_soname, "a runtime library's name"),
+      .soname = formed(&soname, is_soname, "the name of a runtime library"),
       .host = read_host(&host),
       .blob = read_blob(&blob),
   };
