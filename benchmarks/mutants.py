@@ -33,6 +33,8 @@ SECONDS = 900  # of one run of the tests; a fault that makes them wait longer is
 QUICK = ("-m", "not slow")
 
 ALSO = {  # tests of a room that are in another one
+    "build/cache": ("tests/loader/attach/test_several_objects.py",),
+    "loader/attach": ("tests/loader/contract/recordings",),
     "loader/contract/format": ("tests/loader/resolve",),
     "loader/resolve": ("tests/attacks/files",),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,16 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert [child.wait() for child in children] == [0, 0]
     assert len(path.read_bytes().splitlines()) == 400
     assert len(read_recording(path.read_bytes())) == 300
+
+
+def test_a_process_waits_while_another_writes(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    writer = threading.Thread(target=Recorder(path).add, args=(recorded(1),))
+    with open(path, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        writer.start()
+        writer.join(0.2)
+        waited, written = writer.is_alive(), path.read_bytes()
+    writer.join(60)
+    assert waited and not written
+    assert read_recording(path.read_bytes()) == (recorded(1),)
