@@ -38,7 +38,11 @@ def kept(inputs: Iterable[str | bytes | Path], make: Callable[[Path], object]) -
         with tempfile.TemporaryDirectory(dir=folder()) as scratch:
             made = Path(scratch, path.name)
             make(made)
-            made.replace(path)  # another process may have made the same one meanwhile
+            try:
+                made.replace(path)
+            except OSError:  # another process has made the same folder meanwhile
+                if not path.is_dir():
+                    raise
     return path
 
 
