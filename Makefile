@@ -44,7 +44,7 @@ demo: ## build the default manifest, pack it, and use it where there is no compi
 
 test: room test-environment ## the whole suite, or the tests of one ROOM
 	@$(TEST)/bin/python -m compileall -q loader build cli kernels manifests tests/helpers
-	@$(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(if $(ROOM),$(TESTS)) $(ARGS)
+	@$(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(if $(ROOM),$(TESTS)) $(ARGS)
 
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)

@@ -25,7 +25,7 @@ from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex, Runtime, digest
 from precast.loader.contract.format.tuning import Measured
-from precast.loader.contract.recordings.provenance import NATIVE_CALL, OBJECTS, RETURNS
+from precast.loader.contract.recordings.provenance import FACTS, NATIVE_CALL, OBJECTS, RETURNS
 from precast.loader.contract.recordings.return_structure import first_op
 
 
@@ -119,6 +119,7 @@ def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) ->
         **({} if record.returns is None else {RETURNS: record.returns}),
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
         **({} if record.native is None else {NATIVE_CALL: dict(record.native)}),
+        **({} if record.facts is None else {FACTS: record.facts.to_json()}),
         **({INPUTS: {"digest": record.inputs.digest, "read": read}} if record.inputs.names else {}),
         **assumed,
     }

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from precast.build.child.compiler.capture import Catcher, Caught
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
 from precast.build.child.module_process import ModuleProcess, ProcessLost
+from precast.build.child.observe.kernel_facts import kernel_facts
 from precast.build.child.observe.observer import Observer
 from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
@@ -26,6 +27,7 @@ from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.registry import FunctionRef
+from precast.loader.attach import library_named
 
 _SITES = frozenset({"site-packages", "dist-packages"})
 _MODULES = 4  # modules whose processes are kept for further variants
@@ -135,7 +137,8 @@ class _Work:
         """Compile a variant."""
         started = time.perf_counter()
         try:
-            reply, parts = _compile(request, self._catcher, self._facts)
+            self._observer.begin()
+            reply, parts = _compile(request, self._catcher, self._facts, self._observer)
         except Refused as error:  # the message needs no traceback
             return refusal(error)
         except (Exception, SystemExit) as error:
@@ -156,7 +159,9 @@ def _is_installed(name: str) -> bool:
     return False
 
 
-def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict[str, Any], list[bytes]]:
+def _compile(
+    request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
+) -> tuple[dict[str, Any], list[bytes]]:
     from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
     from precast.kernels.authoring.registry import load
     from precast.loader.contract.recordings.return_structure import numbered
@@ -164,6 +169,7 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
     source = FunctionRef.parse(request["source"])
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
+    modules = set(sys.modules)
     returned = _returned_by(function, request["config"])
     symbols = request["symbols"]
     compiled = catcher.take()
@@ -187,8 +193,22 @@ def _compile(request: Mapping[str, Any], catcher: Any, facts: Any) -> tuple[dict
         "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,
         "returns": form,
+        "facts": _kernel_facts(request, observer, modules) if source.library else None,
     }
     return reply, objects
+
+
+def _kernel_facts(request: Mapping[str, Any], observer: Observer, before: Collection[str]) -> dict[str, Any]:
+    """What decided the kernel of an attached library beside its key."""
+    source = FunctionRef.parse(request["source"])
+    return kernel_facts(
+        source.module,
+        library_named(source.library).package,
+        request["config"],
+        requests=observer.requests,
+        compiling=observer.recent,
+        new=[name for name in sys.modules if name not in before],
+    ).to_json()
 
 
 def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:

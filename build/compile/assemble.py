@@ -82,6 +82,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         unsteady=compiled.unsteady,
         returns=compiled.returns,
         native=compiled.native,
+        facts=compiled.facts,
     )
 
 

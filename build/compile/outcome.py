@@ -16,6 +16,7 @@ from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.recordings.kernel_facts import KernelFacts, parse_facts
 from precast.loader.contract.recordings.provenance import parse_defaults
 from precast.loader.contract.recordings.return_structure import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
@@ -41,7 +42,8 @@ class Compiled:
 
     ``returns`` is what the compile function of an attached library returned, if not the object itself
     (``contract.recordings.return_structure``); such a function may have compiled several objects. ``native`` has the
-    defaults of a call where that library calls them in the DSL's own convention (``contract.recordings.provenance``).
+    defaults of a call where that library calls them in the DSL's own convention (``contract.recordings.provenance``),
+    and ``facts`` what decided the kernel beside its key.
     """
 
     variant: Variant
@@ -53,6 +55,7 @@ class Compiled:
     launch_plan: LaunchPlan | None = None
     returns: Any = None
     native: Mapping[str, Any] | None = None
+    facts: KernelFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         unsteady = fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY)
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
         returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
+        facts = parse_facts(header["facts"])
     except (FormatError, KeyError, TypeError, ValueError) as error:
         reason = f"the worker's reply cannot be read: {error}; report this"
         return Failed(variant=variant, reason=reason, details=output, code=FormatError.code)
@@ -126,4 +130,5 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         launch_plan=launch_plan,
         returns=returns,
         native=native,
+        facts=facts,
     )

@@ -15,6 +15,7 @@ from precast.loader.contract.format.artifact import Host, Resources
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.kernel_facts import KernelFacts, parse_facts
 from precast.loader.contract.recordings.provenance import parse_defaults
 from precast.loader.contract.recordings.return_structure import parse_structure
 from precast.loader.errors import FormatError
@@ -53,7 +54,7 @@ class Record:
     both with their values; the key covers them. ``installed`` has its other inputs, which must be unchanged.
     ``unsteady`` lists requests that no key can cover. ``seconds`` is for reports. ``returns`` is what a compile
     function of an attached library returned, if not the object itself; ``native`` has the defaults of a call if that
-    library calls it in the DSL's native convention.
+    library calls it in the DSL's native convention, and ``facts`` what decided the kernel beside its key.
     """
 
     key: str
@@ -65,6 +66,7 @@ class Record:
     unsteady: tuple[str, ...] = ()
     returns: Any = None
     native: Mapping[str, Any] | None = None
+    facts: KernelFacts | None = None
 
     def serves(self, kinds: Iterable[str]) -> bool:
         """Whether artifacts of these kinds can be made from it: a cubin needs a rehearsed launch."""
@@ -82,6 +84,7 @@ class Record:
             "products": [],
             **({} if self.returns is None else {"returns": self.returns}),
             **({} if self.native is None else {"native": dict(self.native)}),
+            **({} if self.facts is None else {"facts": self.facts.to_json()}),
         }
         parts: list[bytes] = []
         for product in self.products:
@@ -125,6 +128,7 @@ class Record:
             unsteady=fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY),
             returns=fields.parsed(header, "returns", parse_structure, None),
             native=fields.parsed(header, "native", parse_defaults, None),
+            facts=fields.parsed(header, "facts", parse_facts, None),
         )
 
 

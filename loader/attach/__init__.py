@@ -22,7 +22,8 @@ from typing import Any
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode
 from precast.loader.attach.compiler import dsl, host_values, placeholder
 from precast.loader.attach.compiler.placeholder import NoCompiler
-from precast.loader.attach.guards import Guard, NotInstalled, folder_of
+from precast.loader.attach.fact_check import source_digest
+from precast.loader.attach.guards import Guard, NotInstalled, folder_of, guard_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
@@ -52,7 +53,9 @@ __all__ = [
     "attach",
     "attached",
     "declare",
+    "guard_of",
     "library_named",
+    "source_digest",
 ]
 
 _current: Attachment | None = None  # of this process: see Attachment

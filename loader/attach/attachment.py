@@ -18,16 +18,19 @@ from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.call_site import untracked_compile
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.compiler.native_kernel import NativeKernel
+from precast.loader.attach.fact_check import FactCheck
 from precast.loader.attach.guards import Guard, NotInstalled
 from precast.loader.attach.library import Library
 from precast.loader.attach.recorder import Recorder
 from precast.loader.attach.seam_count import SeamCount
 from precast.loader.contract.format.config import canonical, to_value
 from precast.loader.contract.format.target import Target
+from precast.loader.contract.recordings.kernel_facts import parse_facts
 from precast.loader.contract.recordings.keys import UnknownKey, encode
 from precast.loader.contract.recordings.provenance import (
     COMPILER,
     DSL_DISTRIBUTION,
+    FACTS,
     NATIVE_CALL,
     RETURNS,
     SOURCE,
@@ -78,6 +81,7 @@ class Attachment:
         self.notes: dict[str, Any] = {}
         self._forget: list[Callable[[], None]] = []
         self._guards: dict[str, Guard | NotInstalled] = {}
+        self._facts = FactCheck()
         self._answers: dict[str, dict[bytes, str]] = {}  # by function and key: why it is not served, or no text
         self._lock = ForkSafeLock()
 
@@ -189,6 +193,10 @@ class Attachment:
         kernels = [first, *(self._look_up(numbered(op, number), config) for number in range(1, count))]
         if any(count_of(kernel.artifact.provenance) != count for kernel in kernels):
             raise PrecastError("the objects of this function are from different builds: rebuild the cache")
+        facts = parse_facts(first.artifact.provenance.get(FACTS))
+        difference = facts and self._facts.difference(facts)
+        if difference:
+            raise PrecastError(difference)
         return kernels
 
     def _as_returned(self, kernels: list[Kernel], library: Library, own: Own | None) -> Any:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from precast.loader.attach.argument_types import Types, types_within
+from precast.loader.attach.argument_identity import Identity, NoIdentity, identity_of, identity_within
 from precast.loader.attach.compiler.dsl import (
     Answers,
     answered_by,
@@ -31,9 +31,9 @@ def cached_compile(
 ) -> Callable[..., Any]:
     """A compile function that looks its kernels up in the caches first, and calls ``original`` on a miss.
 
-    The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are equal
-    values of different types within them. Where the library keeps its kernels in a ``functools.cache``, values within
-    arguments share an entry here as they do there. For ``type_only`` parameters, only a number's type is in the key.
+    The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are all
+    arguments that ``argument_identity`` distinguishes, also where the library itself mistakes one for another.
+    For ``type_only`` parameters, only a number's type is in the key.
     """
     path = f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
@@ -54,17 +54,10 @@ def cached_compile(
             raise NoKey
         return kernel
 
-    def kernel_for(*args: Any, **kwargs: Any) -> Any:
-        kernel = _none_without_key(look_up, args, kwargs)
-        return compile_it(*args, **kwargs) if kernel is None else kernel
-
     hooked: Any
     info: Any = None
     if type_only:  # the values of a call are not a key, and must not be kept
         hooked = TypeOnlyCompile(frozenset(type_only), signature, look_up, compile_it)
-        clear_answers = hooked.cache_clear
-    elif isinstance(original, functools._lru_cache_wrapper):  # one look-up then serves both
-        hooked = functools.lru_cache(maxsize=None, typed=True)(kernel_for)
         clear_answers = hooked.cache_clear
     else:
         hooked, clear_answers, info = _memoised(look_up, compile_it)
@@ -107,23 +100,24 @@ def _memoised(
     one that counts them."""
 
     @functools.lru_cache(maxsize=None, typed=True)
-    def answer(*args: Any, **kwargs: Any) -> tuple[Any, Types | None, Any]:
-        types = types_within(args, kwargs)
-        return look_up(*args, **kwargs), types, types and types(args, kwargs)
+    def answer(*args: Any, **kwargs: Any) -> tuple[Any, Identity | None, Any]:
+        identity = identity_within(args, kwargs)
+        expected = identity and identity(args, kwargs)
+        return look_up(*args, **kwargs), identity, expected
 
-    others: dict[Any, Any] = {}  # answers to keys that equal one in ``answer``, with other types within
+    others: dict[Any, Any] = {}  # answers to keys that equal one in ``answer`` and are different
 
     def hooked(*args: Any, **kwargs: Any) -> Any:
         try:
-            kernel, types, expected = answer(*args, **kwargs)
-            if types is not None and types(args, kwargs) != expected:
-                key = (args, tuple(kwargs.items()), repr(types(args, kwargs)))
+            kernel, identity, expected = answer(*args, **kwargs)
+            if identity is not None and (actual := identity(args, kwargs)) != expected:
+                key = (args, tuple(kwargs.items()), repr(actual))
                 if key not in others:
                     others[key] = look_up(*args, **kwargs)
                 kernel = others[key]
         except NoKey:
             kernel = None
-        except TypeError:  # an argument that has no hash
+        except (TypeError, NoIdentity):  # an argument that has no hash, or that may change
             kernel = _none_without_key(look_up, args, kwargs)
         return original(*args, **kwargs) if kernel is None else kernel
 
@@ -183,10 +177,16 @@ class CachedMapping(MutableMapping[Any, Any]):
 
         A recording notes every call of a key: which of them it keeps must not depend on which came first.
         """
-        if key in self._answers and not self._attachment.recording:
-            return self._answers[key]
+        entry = None
+        try:
+            entry = (key, identity_of(key))
+            if not self._attachment.recording:
+                return self._answers[entry]
+        except (KeyError, NoIdentity):
+            pass
         kernel = self._attachment.obtain(self._library, self._path, {"key": key}, call=self._call)
-        self._answers[key] = kernel
+        if entry is not None:
+            self._answers[entry] = kernel
         inside = getattr(self._thread, "arguments", None) is not None
         if kernel is None and inside and not getattr(self._thread, "compiling", False):
             self._thread.compiling = True  # until the library stores what it compiles, or its call ends

@@ -2,11 +2,11 @@
 
 The source digest covers the Python files that pip installed for the library. It is computed from pip's list of them
 (``RECORD``), which has the digest of each, and so takes milliseconds. A file that was changed since is read: one
-whose size is not the listed one, or that is newer than the list. All files are read of a library that is imported from
+whose size is not the listed one, or that was written or moved there after the list: a copy that keeps the old time
+is noticed by the time of its change, which no program can set. All files are read of a library that is imported from
 elsewhere than where pip installed it: an editable install, or a folder that comes first on ``sys.path``.
 
-The digest is computed once per process, at the first key. A later change of a file is not noticed, nor is one that kept
-the file's size and modification time.
+The digest is computed once per process, at the first key. A later change of a file is not noticed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _is_as_installed(file: Path, size: int, written: int) -> bool:
         now = file.stat()
     except OSError:
         return False
-    return now.st_size == size and now.st_mtime_ns <= written
+    return now.st_size == size and max(now.st_mtime_ns, now.st_ctime_ns) <= written
 
 
 def _same_folder(first: Path, second: Path) -> bool:

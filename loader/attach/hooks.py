@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Callable, Mapping
+from types import FunctionType, ModuleType
 from typing import Any
 
 from precast.loader.attach.cached_compile import CachedMapping, cached_compile
+from precast.loader.attach.compile_sites import compiles, function_of
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.import_hook import after_import, after_import_below
 from precast.loader.attach.library import KernelSource, Library, Seam
@@ -53,8 +54,8 @@ class Functions(Seam):
 class CompileFunctions(Seam):
     """Every function of a package's modules that calls ``cute.compile`` itself and takes plain arguments.
 
-    They are recognised by their code, whose names include both ``cute`` and ``compile``. ``through`` names functions of
-    the library that take a function which compiles, and call it where a cache on disk has no kernel: a function that
+    They are recognised by their code, which calls ``cute.compile`` or ``cute_ext.compile``. ``through`` names functions
+    of the library that take a function which compiles, and call it where a cache on disk has no kernel: a function that
     passes them an inner function that compiles is recognised too. A call with a tensor compiles as before, since a
     tensor cannot be a key. ``passed`` names parameters, by ``module:function``, that the library passes to the kernel
     at each call and leaves out of its own key: of a number, a pointer or a stream among them only the type belongs to
@@ -69,8 +70,8 @@ class CompileFunctions(Seam):
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, value in list(vars(module).items()):
-                function = inspect.unwrap(value) if callable(value) and not isinstance(value, type) else None
-                if not isinstance(function, FunctionType) or function.__module__ != module.__name__:
+                function = function_of(value)
+                if function is None or function.__module__ != module.__name__:
                     continue
                 if compiles(function, self.through):
                     type_only = self.passed.get(f"{module.__name__}:{name}", ())
@@ -110,25 +111,6 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
             f"{module.__name__} has no {name}: {library.name} is declared for another version of"
             f" {library.distribution}: do not attach {library.name}, or install that version"
         ) from None
-
-
-def compiles(function: FunctionType, through: Collection[str] = ()) -> bool:
-    """Whether a function calls ``cute.compile`` itself, or passes an inner function that does to one of ``through``.
-
-    >>> compiles(lambda: None)
-    False
-    """
-    code = function.__code__
-    handing = any(name in (*code.co_names, *code.co_varnames) for name in through)
-    return _names_compile(code, inside=handing)
-
-
-def _names_compile(code: CodeType, *, inside: bool) -> bool:
-    if "compile" in code.co_names and "cute" in (*code.co_names, *code.co_freevars):
-        return True
-    return inside and any(
-        _names_compile(constant, inside=True) for constant in code.co_consts if isinstance(constant, CodeType)
-    )
 
 
 def replace_function(function: str, answer: Callable[..., Any]) -> None:

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
+from precast.loader.attach.argument_identity import NoIdentity, identity_of
+
 
 class NoKey(Exception):
     """A call with a tensor has no key. An answer to it is not kept: that would keep the tensor."""
@@ -40,14 +42,15 @@ class TypeOnlyCompile:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             bound = self._signature.bind(*args, **kwargs).arguments
-            key = tuple((n, type(v), v) for n, v in bound.items() if n not in self._type_only)
         except TypeError:
             return self._original(*args, **kwargs)  # reports what is wrong with the call
+        key = None
         try:
+            key = tuple((n, identity_of(v), v) for n, v in bound.items() if n not in self._type_only)
             kernel = self._answers[key]
         except KeyError:
             kernel = self._answer(key, args, kwargs)
-        except TypeError:  # an argument that has no hash
+        except (TypeError, NoIdentity):  # an argument that has no hash, or that may change
             kernel = self._answer(None, args, kwargs)
         return self._original(*args, **kwargs) if kernel is None else kernel
 

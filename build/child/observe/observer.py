@@ -39,6 +39,7 @@ class Observer:
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, str, str, int], None] = {}
+        self._recent: set[tuple[str, str, str]] = set()  # since begin()
         self._stamps: dict[str, Stamp | None] = {}
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
@@ -79,6 +80,20 @@ class Observer:
         if location is not None:
             self._note(kind, what, *location)
 
+    def begin(self) -> None:
+        """Start to note which requests are made from here on, whether or not they were made before."""
+        self._recent.clear()
+
+    @property
+    def recent(self) -> frozenset[tuple[str, str, str]]:
+        """The requests since ``begin``: kind, what, and the file of the code."""
+        return frozenset(self._recent)
+
+    @property
+    def requests(self) -> frozenset[tuple[str, str, str]]:
+        """All requests so far, in the same form."""
+        return frozenset((kind, what, file) for kind, what, file, _ in self._asked)
+
     def observed(self) -> dict[str, Any]:
         """The requests since the last call, as JSON, and Python's path at this moment.
 
@@ -113,6 +128,7 @@ class Observer:
             self._complete = False
         elif self._texts(what, file):
             self._asked[kind, what, file, line] = None
+            self._recent.add((kind, what, file))
 
     def _texts(self, *values: str) -> bool:
         """Whether these can be recorded. If not, the record is incomplete."""

@@ -46,6 +46,10 @@ def command(
     clocks = f" ({tuner.gpu.sm_mhz} MHz, memory {tuner.gpu.memory_mhz} MHz)" if tuner.gpu.sm_mhz else ""
     left_out = [str(candidate) for candidate in tuner.left_out]
     lines = [f"left out: {text}" for text in left_out]
+    if not tuner.measured and not tuner.held and not left_out:
+        lines.append(
+            f"{selection.cache.path} has no two candidates that compute the same here: build several to compare"
+        )
     lines.append(
         f"{count(tuner.measured, 'time')} measured on {tuner.gpu.name}{clocks}, {tuner.held} measured before; "
         f"{path} has {count(tuner.file.count, 'time')}"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from precast.loader.contract.recordings.keys import DEPTH, DSL, UnknownKey, canonical
+from precast.loader.contract.recordings.keys import DEPTH, DSL, FAMILIES, FAMILY_PACKAGE, UnknownKey, canonical
 from precast.loader.contract.values import Immutable
 
 # The modules of the DSL that have what a key may name, in the order that decides between equal names.
@@ -143,7 +143,7 @@ def _decode(form: Any, depth: int, reader: _Reader) -> Any:
     if tag == "$namedtuple":
         return reader.named(name, _is_namedtuple)(*map(inner, rest))
     if tag == "$dataclass":
-        return reader.named(name, _is_dataclass)(**{name: inner(item) for name, item in rest})
+        return _dataclass(reader.named(name, _is_dataclass), {field: inner(item) for field, item in rest})
     if tag == "$made":
         if name not in reader.makers:
             raise UnknownKey(f"{name[:80]!r} is not a maker of this library: correct the recording")
@@ -152,6 +152,19 @@ def _decode(form: Any, depth: int, reader: _Reader) -> Any:
         raise UnknownKey("a tensor is not allowed here, only plain values: correct the recording")
     dtype, sizes, strides, requires_grad = rest
     return reader.tensor(dtype, list(sizes), list(strides), requires_grad)
+
+
+def _dataclass(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass with these values, also in fields that its constructor computes or a program has set."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    if unknown := sorted(values.keys() - names):  # of a hostile file, such as __class__
+        raise UnknownKey(f"{kind.__qualname__} has no field {unknown[0][:80]!r}: correct the recording")
+    initial = [field.name for field in dataclasses.fields(kind) if field.init]
+    value = kind(**{name: values[name] for name in initial if name in values})
+    for name, item in values.items():
+        if name not in initial or getattr(value, name) is not item:
+            object.__setattr__(value, name, item)
+    return value
 
 
 def _decode_text(form: str, reader: _Reader) -> Any:
@@ -180,8 +193,10 @@ def _decode_text(form: str, reader: _Reader) -> Any:
 
 def _of_dsl_named(name: str) -> Any:
     """A type of the DSL or a member of its enums, by its last name, from the first module that has it."""
-    head, _, member = name.partition(".")
-    for home in _HOMES:
+    family, _, rest = name.partition(".")
+    homes = (f"{FAMILY_PACKAGE}.{family}",) if family in FAMILIES else _HOMES
+    head, _, member = (rest if family in FAMILIES else name).partition(".")
+    for home in homes:
         try:
             value = getattr(importlib.import_module(home), head, None)
         except ImportError:

@@ -10,7 +10,8 @@ a value               its form
 None, bool, int, str  itself (a text that begins with ``$`` as ``"$str:..."``)
 float                 itself; one that JSON lacks as ``"$float:inf"``, and ``"$float:-0.0"``
 a type of the DSL     ``"$cutlass:BFloat16"``, by its last name
-an enum of the DSL    ``"$cutlass:OperandMajorMode.K"``
+an enum of the DSL    ``"$cutlass:OperandMajorMode.K"``; one of a family of instructions has the family before it,
+                      ``"$cutlass:tcgen05.CtaGroup.ONE"``, since families use the same names
 torch.bfloat16        ``"$torch:bfloat16"``
 another enum          ``"$enum:module:Class.MEMBER"``
 a class, a function   ``"$ref:module:name"``
@@ -18,7 +19,7 @@ a tuple               a list
 a list                ``["$list", ...]``
 a dict                ``["$dict", [key, value], ...]``, in the order of the keys' text
 a named tuple         ``["$namedtuple:module:Class", ...]``
-a dataclass           ``["$dataclass:module:Class", [field, value], ...]``
+a dataclass           ``["$dataclass:module:Class", [field, value], ...]``, with every field
 by a library's rule   ``["$made:NAME", argument, ...]``, where ``NAME`` is one of its makers
 a tensor              ``["$tensor", dtype, [sizes], [strides], requires_grad]``: of a call, never of a key
 ====================  =====================================================================
@@ -39,6 +40,7 @@ from precast.loader.errors import PrecastError
 
 DEPTH = 12
 DSL = "cutlass"
+FAMILIES, FAMILY_PACKAGE = ("warp", "warpgroup", "tcgen05", "cpasync"), f"{DSL}.cute.nvgpu"
 _NOT_DSL = ("cutlass.operators", "cutlass.kernels")  # libraries of kernels that stand inside the DSL's package
 
 
@@ -97,12 +99,12 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
     if isinstance(value, enum.Enum):
         return _enum(value)
     if isinstance(value, type):
-        return f"${DSL}:{value.__name__}" if _of_dsl(value) else f"$ref:{_place(value)}"
+        return f"${DSL}:{_dsl_name(value)}" if _of_dsl(value) else f"$ref:{_place(value)}"
     if isinstance(value, tuple):
         items = [inner(item) for item in value]
         if kind is tuple or _is_torch(kind):  # torch.Size is a tuple
             return items
-        if hasattr(kind, "_fields"):
+        if hasattr(kind, "_fields") and not getattr(value, "__dict__", None):
             return [f"$namedtuple:{_place(kind)}", *items]
         raise _unknown(value)
     if kind is list:
@@ -111,7 +113,7 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
         pairs = [[inner(name), inner(item)] for name, item in value.items()]
         return ["$dict", *sorted(pairs, key=lambda pair: canonical(pair[0]))]
     if dataclasses.is_dataclass(value):
-        fields = [[field.name, inner(getattr(value, field.name))] for field in dataclasses.fields(value) if field.init]
+        fields = [[name, inner(getattr(value, name))] for name in _field_names(value)]
         return [f"$dataclass:{_place(kind)}", *fields]
     if _is_torch(kind):
         return _encode_torch(value, tensors)
@@ -120,9 +122,31 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
     raise _unknown(value)
 
 
+def _field_names(value: Any) -> list[str]:
+    """The names of a dataclass's fields; it may have no other attributes, since a kernel may depend on them."""
+    names = [field.name for field in dataclasses.fields(value)]
+    for name in getattr(value, "__dict__", {}):
+        if name not in names and not isinstance(getattr(type(value), name, None), functools.cached_property):
+            raise UnknownKey(
+                f"a {type(value).__qualname__} has the attribute {name!r}, which is not one of its fields, so the "
+                "kernel is compiled as before: declare it as a field"
+            )
+    return names
+
+
 def _enum(value: enum.Enum) -> str:
     kind = type(value)
-    return f"${DSL}:{kind.__name__}.{value.name}" if _of_dsl(kind) else f"$enum:{_place(kind)}.{value.name}"
+    return f"${DSL}:{_dsl_name(kind)}.{value.name}" if _of_dsl(kind) else f"$enum:{_place(kind)}.{value.name}"
+
+
+def _dsl_name(kind: type) -> str:
+    """The last name of a type of the DSL, after its family of instructions. A placeholder may stand for a member."""
+    modules, name = str(kind.__module__).split("."), kind.__qualname__
+    while modules[-1][:1].isupper():
+        name = f"{modules.pop()}.{name}"
+    package = FAMILY_PACKAGE.split(".")
+    family = modules[len(package)] if modules[: len(package)] == package and len(modules) > len(package) else ""
+    return f"{family}.{name}" if family in FAMILIES else name
 
 
 def _encode_torch(value: Any, tensors: bool) -> Any:

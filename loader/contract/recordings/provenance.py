@@ -17,6 +17,9 @@ RETURNS, OBJECTS = "returns", "objects"
 """The names in the provenance: the structure that a compile function returned, and how many objects it compiled, if
 several."""
 
+FACTS = "facts"
+"""The name in the provenance: what decided the kernel beside its key (``kernel_facts``)."""
+
 NATIVE_CALL = "native_call"
 """The name in the provenance: the defaults of the arguments, where the library compiles without TVM-FFI."""
 

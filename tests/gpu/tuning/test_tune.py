@@ -38,7 +38,7 @@ def group() -> tuple[Cache, str, list[Artifact]] | None:
             tuned = {key.name for key in cache.op(op).keys if key.tuned}
             groups: dict[str, list[Artifact]] = {}
             for _, one in launchable(cache, [op]):
-                if not obstacle(one, device):
+                if one.kind == "object" and not obstacle(one, device):  # its cubin is no other candidate
                     meaning = {name: value for name, value in one.config.items() if name not in tuned}
                     groups.setdefault(str([meaning, one.target]), []).append(one)
             best = max(groups.values(), key=len, default=[])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from precast.loader.attach.cached_compile import cached_compile
-from precast.loader.attach.hooks import compiles
+from precast.loader.attach.compile_sites import compiles
 from precast.loader.attach.library import Library
 
 LIBRARY = Library(name="one", distribution="zstandard", package="zstandard", seams=())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
+import warnings
 from pathlib import Path
 
 import pytest
 
+from precast.loader.contract.recordings.key_reader import decode
+from precast.loader.contract.recordings.keys import encode
 from tests.helpers.attached import passes
 from tests.helpers.source_tree import ROOT
 
@@ -164,3 +167,39 @@ raises(attach.KernelMissing, lambda: Softmax.compile(BFloat16, BFloat16, 64), "$
 assert "cutlass" in sys.modules and sys.modules["cutlass"].__doc__.startswith("Names of the DSL")
 assert not [n for n, m in sys.modules.items() if n.startswith("cutlass.") and getattr(m, "__file__", None)]
 """)
+
+
+NAMES = """
+from precast.loader import attach
+attach([], without_compiler=True)
+from precast.loader.contract.recordings.keys import encode
+from cutlass.cute.nvgpu import OperandMajorMode, tcgen05, warpgroup
+import cutlass
+majors = [module.OperandMajorMode.K for module in (warpgroup, tcgen05)]
+forms = [encode(value) for value in (*majors, OperandMajorMode.K, warpgroup.MmaF16BF16Op, cutlass.BFloat16)]
+assert forms == FORMS, forms
+"""
+FORMS = [
+    "$cutlass:warpgroup.OperandMajorMode.K", "$cutlass:tcgen05.OperandMajorMode.K", "$cutlass:OperandMajorMode.K",
+    "$cutlass:warpgroup.MmaF16BF16Op", "$cutlass:BFloat16",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_families_tell_equal_names_apart() -> None:
+    cutlass = pytest.importorskip("cutlass")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two of them are deprecated names
+        from cutlass.cute import nvgpu
+        from cutlass.cute.nvgpu import tcgen05, warpgroup
+
+        values = [
+            warpgroup.OperandMajorMode.K, tcgen05.OperandMajorMode.K, nvgpu.OperandMajorMode.K,
+            warpgroup.MmaF16BF16Op, cutlass.BFloat16,
+        ]  # fmt: skip
+        assert [encode(value) for value in values] == FORMS
+        assert all(decode(form) is value for form, value in zip(FORMS, values, strict=True))
+
+
+def test_placeholders_have_the_same_forms() -> None:
+    without_dsl(NAMES.replace("FORMS", repr(FORMS)))

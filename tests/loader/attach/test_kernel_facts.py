@@ -1,0 +1,187 @@
+"""What decides a kernel beside its key: a kernel that was built under other facts is never served."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.loader.resolve.cache import Cache
+from tests.helpers.attached import write_library
+from tests.helpers.builds import HEAD, precast
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+LIBRARY = {
+    "facty/kernels.py": f"""
+{HEAD}
+import functools
+import os
+
+import facthelper.scaling
+from facty import settings
+
+AT_IMPORT = float(os.environ.get("FACTY_AT_IMPORT", "1"))
+
+
+@functools.cache
+def compiled(value, scale=None):
+    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    value = float(value) * (scale(1) if scale else 1) * AT_IMPORT * settings.factor() * facthelper.scaling.SCALE
+    return cute.compile(add_host, x, value, stream, options="--enable-tvm-ffi")
+""",
+    "facty/settings.py": """
+import functools
+import os
+
+LOG = os.environ.get("FACTY_LOG", "no")
+
+
+@functools.cache
+def factor():
+    return float(os.environ.get("FACTY_FACTOR", "1"))
+""",
+    "facty/other.py": "TEXT = 1\n",
+    "facty_seams.py": """
+from precast.loader.attach import Functions, Library
+
+LIBRARY = Library(
+    name="facty", distribution="facty", package="facty", seams=(Functions("facty.kernels", ("compiled",)),)
+)
+""",
+}
+HELPER = {"facthelper/scaling.py": "import cutlass\n\nSCALE = 2.0\n"}
+USER = "def twice(value):\n    return 2 * value\n"
+UNRELATED = {"factother/__init__.py": "import cutlass\n"}
+PROGRAM = """
+import factother
+import userscale
+from facty import kernels
+
+kernels.compiled(3)
+kernels.compiled(3, userscale.twice)
+"""
+BUILT = {"FACTY_FACTOR": "4"}
+SERVE = """
+import json
+import userscale
+from precast import loader
+attached = loader.attach(["facty"], mode="frozen", target="sm_90a")
+from facty import kernels
+try:
+    print(json.dumps(["served" if kernels.compiled(3, SCALE) else "", ""]))
+except loader.attach.KernelMissing as error:
+    print(json.dumps(["", str(error)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the libraries in ``site`` and the cache of what the program compiles, built with FACTY_FACTOR=4."""
+    folder = tmp_path_factory.mktemp("facts")
+    site = write_library(folder / "site", LIBRARY, package="facty", distribution="facty")
+    write_library(site, HELPER, package="facthelper", distribution="fact-helper")
+    write_library(site, UNRELATED, package="factother", distribution="fact-other")
+    (site / "facty-1.0.dist-info" / "entry_points.txt").write_text("[precast.libraries]\nfacty = facty_seams\n")
+    (site / "userscale.py").write_text(USER)
+    (folder / "program.py").write_text(PROGRAM)
+    manifest = folder / "facty.yaml"
+    target = ("-t", "sm_90a", "--library", "facty", "-o", manifest)
+    run(folder, "record", *target, "--", "python", folder / "program.py")
+    text = manifest.read_text()
+    entry = "  - compile:"
+    assert text.count(entry) == 2
+    manifest.write_text(text.replace(entry, "  - env: {FACTY_FACTOR: '4'}\n    compile:"))
+    run(folder, "build", manifest, "-o", folder / "cache")
+    return folder
+
+
+def run(folder: Path, *arguments: object) -> None:
+    done = precast(folder / "store", *arguments, PYTHONPATH=str(folder / "site"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def served(shop: Path, variables: Mapping[str, str], *, site: Path | None = None, scale: str = "None") -> list[str]:
+    """Whether the kernel was served, and the error."""
+    environment = {
+        **os.environ, "PYTHONPATH": str(site or shop / "site"), "PRECAST_CACHE_PATH": str(shop / "cache"), **variables,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE.replace("SCALE", scale)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answer: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def facts_of(shop: Path) -> Mapping[str, Any]:
+    cache = Cache(shop / "cache")
+    (op,) = cache.index.ops
+    (one,) = (artifact for artifact in cache.op(op).artifacts if artifact.config["scale"] is None)
+    found: Mapping[str, Any] = one.provenance["facts"]
+    return found
+
+
+def test_the_facts_are_what_the_kernel_is_made_of_and_nothing_else(shop: Path) -> None:
+    facts = facts_of(shop)
+    assert facts["variables"] == {"FACTY_AT_IMPORT": None, "FACTY_FACTOR": "4"}
+    assert list(facts["packages"]) == ["facthelper"] and not facts["modules"]
+
+
+def test_it_is_served_where_the_facts_hold(shop: Path) -> None:
+    assert served(shop, BUILT) == ["served", ""]
+    assert served(shop, {**BUILT, "FACTY_LOG": "yes"}) == ["served", ""]
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({}, "built with FACTY_FACTOR=4, which is not set here: build it with this environment"),
+        ({"FACTY_FACTOR": "2"}, "built with FACTY_FACTOR=4, which is '2' here"),
+        ({"FACTY_FACTOR": "4", "FACTY_AT_IMPORT": "1"}, "built with FACTY_AT_IMPORT not set, which is '1' here"),
+    ],
+)
+def test_another_variable_is_refused(shop: Path, variables: dict[str, str], reason: str) -> None:
+    answer, error = served(shop, variables)
+    assert not answer and reason in error
+
+
+def test_a_changed_package_is_refused(shop: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(shop / "site", site)
+    assert served(shop, BUILT, site=site) == ["served", ""]
+    changed = site / "facthelper" / "scaling.py"
+    was = changed.stat()
+    changed.write_text(changed.read_text().replace("2.0", "3.0"))
+    os.utime(changed, ns=(was.st_atime_ns, was.st_mtime_ns - 10**9))  # the same size, and older than it was
+    assert "files of facthelper differ from those that the kernel was built with" in served(shop, BUILT, site=site)[1]
+    shutil.copytree(shop / "site", site, dirs_exist_ok=True)
+    info = site / "fact_helper-1.0.dist-info"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fact-helper\nVersion: 2.0\n")
+    info.rename(site / "fact_helper-2.0.dist-info")
+    assert "built with fact-helper 1.0, and 2.0 is installed" in served(shop, BUILT, site=site)[1]
+    shutil.rmtree(site / "fact_helper-2.0.dist-info")
+    assert "fact-helper is not installed: pip install fact-helper" in served(shop, BUILT, site=site)[1]
+
+
+def test_a_users_function_is_refused_after_an_edit(shop: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(shop / "site", site)
+    assert served(shop, BUILT, site=site, scale="userscale.twice") == ["served", ""]
+    (site / "userscale.py").write_text(USER.replace("2", "3"))
+    answer, error = served(shop, BUILT, site=site, scale="userscale.twice")
+    assert not answer and "the source of userscale differs from the one that the kernel was built with" in error
+    assert served(shop, BUILT, site=site) == ["served", ""]
