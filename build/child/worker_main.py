@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,8 @@ def _compile(
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
     modules = set(sys.modules)
-    returned = _returned_by(function, request["config"])
+    of_engine = bool(source.library) and library_named(source.library).without_gpu is not None
+    returned = _returned_by(function, request["config"], on_no_gpu=of_engine)
     symbols = request["symbols"]
     compiled = catcher.take()
     form = None
@@ -211,14 +212,15 @@ def _kernel_facts(request: Mapping[str, Any], observer: Observer, before: Collec
     ).to_json()
 
 
-def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:
+def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:
     """The return value of a function. One that does not use precast may launch its kernel: it is stopped there."""
     from precast.kernels.adapters.first_launch import compiled_until_launch
     from precast.kernels.authoring.declare import is_declared
     from precast.kernels.authoring.schema import call
 
     if is_declared(function):
-        return call(function, config)
+        with _on_no_gpu() if on_no_gpu else nullcontext():
+            return call(function, config)
     return compiled_until_launch(lambda: call(function, config), tensors=_on_no_gpu)
 
 

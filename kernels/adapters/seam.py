@@ -7,6 +7,7 @@ of the config.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -41,6 +42,7 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     library = library_named(name)
     for variable, value in library.environment.items():
         os.environ.setdefault(variable, value)
+    _prepare(name)
     guard = library.guard()
     module = path.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
@@ -88,6 +90,14 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
         speed_only=_SPEED_ONLY.get(name, ()),
     )
     return attach(compile_it, declaration)
+
+
+@functools.cache
+def _prepare(name: str) -> None:
+    """Let a library be imported in this process, which has no GPU."""
+    prepare = library_named(name).without_gpu
+    if prepare is not None:
+        prepare()
 
 
 _GUARDED = (VERSION, SOURCE, COMPILER)

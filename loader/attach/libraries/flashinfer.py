@@ -45,6 +45,8 @@ def stream() -> Any:
     return find("cutlass.cute.runtime:make_fake_stream")()
 
 
+MAKERS = {_POINTER: pointer, _STREAM: stream}
+
 _MOE = "flashinfer.fused_moe.cute_dsl"
 _GATHER, _FINALIZE = "contiguous_gather_grouped_gemm_act_fusion", "contiguous_grouped_gemm_finalize_fusion"
 _SIZES = ("permuted_m", "n", "k", "num_experts", "stream", "a_ptr", "b_ptr", "tile_idx_ptr", "mn_limit_ptr",
@@ -84,6 +86,6 @@ LIBRARY = Library(
     ),
     environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL
     describe=describe,
-    makers={_POINTER: pointer, _STREAM: stream},
+    makers=MAKERS,
     answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu},
 )
