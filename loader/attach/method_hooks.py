@@ -177,7 +177,7 @@ def state_of(it: Any, keyed: Keyed) -> tuple[tuple[str, Any], ...]:
 
 def compiled_by(owner: type, method: Callable[..., Any], keyed: Keyed, state: Any, given: Mapping[str, Any]) -> Any:
     """What a method returns and files, on an object with these attributes; for the builder."""
-    made = object.__new__(owner)  # without what its constructor would ask of the machine
+    made: Any = object.__new__(owner)  # without what its constructor would ask of the machine
     for name, value in (*state, *((name, {}) for name in keyed.filed)):
         object.__setattr__(made, name, value)
     returned = method(made, **given)

@@ -86,7 +86,7 @@ class Observer:
 
     @property
     def recent(self) -> frozenset[tuple[str, str, str]]:
-        """The requests for variables since ``begin``, but for those of modules that were imported meanwhile: kind, what,
+        """The requests for variables since ``begin``, without those of modules that were imported then: kind, what,
         and the file of the code."""
         return frozenset(self._recent)
 

@@ -6,7 +6,7 @@ the kernel and keep kernels by the other arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
@@ -45,7 +45,7 @@ def stream() -> Any:
     return find("cutlass.cute.runtime:make_fake_stream")()
 
 
-MAKERS = {_POINTER: pointer, _STREAM: stream}
+MAKERS: Mapping[str, Callable[..., Any]] = {_POINTER: pointer, _STREAM: stream}
 
 _MOE = "flashinfer.fused_moe.cute_dsl"
 _GATHER, _FINALIZE = "contiguous_gather_grouped_gemm_act_fusion", "contiguous_grouped_gemm_finalize_fusion"

@@ -40,7 +40,7 @@ class _Finder(MetaPathFinder):
         after = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (finder.find_spec(fullname, path, target) for finder in after)
         real = next((spec for spec in found if spec is not None), None)
-        return ModuleSpec(fullname, _Loader(real, self._filled), origin=real and real.origin)
+        return ModuleSpec(fullname, _Loader(real, self._filled), origin=real.origin if real else None)
 
 
 class _Loader(Loader):

@@ -13,7 +13,10 @@ _FLASH_ATTENTION = "sglang.kernels.ops.attention.flash_attn"
 DEVICES = ("device", "device_index", "device_id")
 PASSED = {
     "sglang.kernels.ops.communication.muse_spark_moe_finalize_all_reduce_cutedsl:_get_compiled_kernel": ("stream",),
-}
+    "sglang.kernels.ops.gemm.nvfp4_gemm_swiglu_nvfp4_quant:_get_compiled": (
+        "a_ptr", "b_ptr", "a_sf_ptr", "b_sf_ptr", "c_ptr", "c_sf_ptr", "alpha_ptr", "norm_const_ptr", "m", "stream",
+    ),
+}  # fmt: skip
 """The arguments that these functions pass on to the kernel at each call."""
 
 

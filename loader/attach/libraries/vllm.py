@@ -35,6 +35,13 @@ def _on_this_device(it: Any, num_rows: int) -> tuple[int, int]:
     return sys.modules["torch"].accelerator.current_device_index(), num_rows
 
 
+_MUSE = "vllm.models.muse_spark.nvidia.ops.cute_dsl"
+PASSED = {
+    f"{_MUSE}.moe_finalize_rmsnorm:_compiled_kernel": ("stream",),
+    f"{_MUSE}.qk_norm:_compiled_kernel": ("stream",),
+}
+"""The arguments that these functions pass on to the kernel at each call."""
+
 METHODS = {
     "vllm.model_executor.warmup.jit_warmup_cutedsl_helper:VllmCuTeDSLJitKernel.compile": _IN_CACHE,
     f"{_LINEAR}.ll_fp32w:LLFp32WGemm.compile": _IN_CACHE,
@@ -89,7 +96,7 @@ LIBRARY = Library(
     distribution="vllm",
     package="vllm",
     seams=(
-        CompileFunctions("vllm", without=_OTHERS, devices=DEVICES),
+        CompileFunctions("vllm", without=_OTHERS, devices=DEVICES, passed=PASSED),
         ClassMethods("vllm", without=_OTHERS, devices=DEVICES),
         KeyedMethods(METHODS),
         *(
