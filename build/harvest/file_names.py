@@ -18,6 +18,7 @@ from precast.loader.contract.recordings.recording import Recorded
 from precast.loader.errors import FormatError
 
 _SECONDS, _SECONDS_EACH = 300.0, 1.0
+_MEMORY = 16 << 30
 _MOST = 10_000
 # Where libraries keep their caches on disk: the process must have them, and must not read those of the user.
 _SWITCHES = {"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1"}
@@ -57,11 +58,14 @@ def file_names(keys: Sequence[Recorded], target: Target) -> list[tuple[FileName,
         return []
     with tempfile.TemporaryDirectory(prefix="precast-") as root:
         env = {**_SWITCHES, **dict.fromkeys(_FOLDERS, root)}
+        environment = child_environment(os.environ, target=target, env=env)
+        del environment["CUTE_DSL_ARCH"]  # as where the caches were written: SGLang would name other files
         with ChildProcess(
             "disk_names_main",
             name="process that names the files of keys",
             settings={"profile": profile_of(target).to_json(), "root": root},
-            environment=child_environment(os.environ, target=target, env=env),
+            environment=environment,
+            memory=_MEMORY,  # the arguments in hostile names may be large
         ) as child:
             child.send(Message({"keys": [key.to_json() for key in keys]}))
             rows = child.receive(_SECONDS + _SECONDS_EACH * len(keys)).header.get("rows")

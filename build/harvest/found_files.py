@@ -62,28 +62,31 @@ def found_files(folder: Path) -> Iterator[FoundFile]:
     """Every compiled file below a folder, in the order of their paths."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder: name the folder of a cache")
+    top = os.path.realpath(folder)
     number = 0
-    for path, is_link in _entries(Path(os.path.realpath(folder)), 0):
-        number += 1
+    for root, folders, names, handle in os.fwalk(top, onerror=_refuse):
+        folders.sort()
+        number += len(folders) + len(names)
         if number > MOST:
             raise ConfigError(f"{folder} has more than {MOST} files: name the folder of one cache in it")
-        if path.suffix in _EXTENSIONS:
-            yield FoundFile(path=path, is_link=is_link)
+        if len(Path(root).relative_to(top).parts) > DEPTH:
+            raise ConfigError(f"{folder} nests deeper than {DEPTH} folders: name the folder of one cache in it")
+        for name in sorted({*names, *folders}):
+            mode = _mode(name, handle) if name.endswith(_EXTENSIONS) else 0
+            if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+                yield FoundFile(path=Path(root, name), is_link=stat.S_ISLNK(mode))
 
 
-def _entries(folder: Path, depth: int) -> Iterator[tuple[Path, bool]]:
-    """The files below a folder; of links, the paths only."""
+def _mode(name: str, handle: int) -> int:
+    """What an entry of an open folder is, a link not followed; 0 if it was removed."""
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be read ({error.strerror}): correct its permissions") from None
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            if depth == DEPTH:
-                raise ConfigError(f"{entry.path} nests deeper than {DEPTH} folders: name the folder of one cache in it")
-            yield from _entries(folder / entry.name, depth + 1)
-        elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-            yield folder / entry.name, entry.is_symlink()
+        return os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+    except OSError:
+        return 0
+
+
+def _refuse(error: OSError) -> None:
+    raise ConfigError(f"{error.filename!a} cannot be read ({error.strerror}): correct its permissions") from None
 
 
 def read_meta(folder: Path) -> dict[str, Any] | NoMeta:
@@ -100,5 +103,5 @@ def read_meta(folder: Path) -> dict[str, Any] | NoMeta:
     try:
         meta = fields.as_object(fields.read_json(data, limit=META_LIMIT))
         return {name: fields.text(value) for name, value in meta.items()}
-    except FormatError as error:
-        return NoMeta(f"{META} is malformed ({error})")
+    except FormatError:  # its message may have text of the file
+        return NoMeta(f"{META} is malformed")

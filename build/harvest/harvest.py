@@ -20,14 +20,18 @@ from precast.loader.attach import CompileFunctions, Library, NotInstalled
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.provenance import SOURCE, VERSION
 from precast.loader.contract.recordings.recording import Recorded, merged
+from precast.loader.errors import ConfigError
 
 _NAMED = re.compile(rf"(.+)_(sm[0-9]+[af]?){NAMED_FOLDER}", re.ASCII)
+MOST_KEYS = 20_000
 _DEEPEST = 3  # folders that a file's name depends on
 _Match = tuple[Recorded, Mapping[str, str]]  # a key, and what its file's meta.json must have
 
 LINK = "a link, which is not followed"
 FOREIGN = "not a name that a known library gives to a kernel of the DSL"
-DIGEST = "its name is a digest of the key, which cannot be inverted: name manifests that may have the key, with --candidates"
+DIGEST = (
+    "its name is a digest of the key, which cannot be inverted: name manifests that may have the key, with --candidates"
+)
 OTHER_VERSION = (
     "compiled by another version of the library, the DSL, TVM-FFI or Python than is installed here: harvest it where "
     "that version is installed"
@@ -54,12 +58,13 @@ class Harvest:
     @property
     def recorded(self) -> tuple[Recorded, ...]:
         """The recovered keys, each once, sorted."""
-        return merged(key for one in self.files for key in one.keys)
+        return merged(key for file in self.files for key in file.keys)
 
     def counts(self) -> dict[Kind, tuple[int, int]]:
         """The numbers of files and of recovered files, by kind."""
-        kinds = Counter(one.file.kind for one in self.files)
-        return {kind: (kinds[kind], sum(bool(o.keys) for o in self.files if o.file.kind == kind)) for kind in kinds}
+        numbers = Counter(harvested.file.kind for harvested in self.files)
+        recovered = Counter(harvested.file.kind for harvested in self.files if harvested.keys)
+        return {kind: (number, recovered[kind]) for kind, number in numbers.items()}
 
 
 def harvest(
@@ -68,6 +73,10 @@ def harvest(
     """Recover the keys of the files in some folders, for the libraries that are installed here."""
     files = tuple(dict.fromkeys(file for folder in folders for file in found_files(folder)))
     keys = merged((*candidates, *_keys_of_names(files, target, libraries)))
+    if len(keys) > MOST_KEYS:
+        raise ConfigError(
+            f"{len(keys)} keys are to be compared, more than {MOST_KEYS}: harvest fewer folders at a time"
+        )
     metas = {folder: read_meta(folder) for folder in {file.path.parent for file in files if file.kind == "named"}}
     return match(files, list(zip(keys, file_names(keys, target), strict=True)), metas=metas, target=target)
 
@@ -83,10 +92,11 @@ def match(
     table: dict[tuple[str, ...], dict[str, _Match]] = defaultdict(dict)
     for key, named in names:
         for name in () if isinstance(named, NoFileName) else named:
-            table[(*name.folders, name.name)][key.key] = (key, name.meta or {})
+            names_in_path = (*name.folders, name.name)
+            table[names_in_path][key.key] = (key, name.meta or {})
     digests = {name for *_, name in table}
 
-    def found(file: FoundFile) -> HarvestedFile:
+    def harvested(file: FoundFile) -> HarvestedFile:
         if file.is_link:
             return HarvestedFile(file=file, reason=LINK)
         if file.kind == "other":
@@ -94,7 +104,8 @@ def match(
         parents = file.path.parent.parts
         matches: dict[str, _Match] = {}
         for depth in range(1, _DEEPEST + 1):
-            matches |= table.get((*parents[-depth:], file.stem), {})
+            path = (*parents[-depth:], file.stem)
+            matches |= table.get(path, {})
         if file.kind == "digest":
             reason = "" if matches else OTHER_VERSION if file.stem in digests else DIGEST
         else:
@@ -102,7 +113,7 @@ def match(
         return HarvestedFile(file=file, keys=() if reason else tuple(key for key, _ in matches.values()), reason=reason)
 
     reasons = (f"{key.compile}: {named.reason}" for key, named in names if isinstance(named, NoFileName))
-    return Harvest(files=tuple(map(found, files)), unnamed=tuple(dict.fromkeys(reasons)))
+    return Harvest(files=tuple(map(harvested, files)), unnamed=tuple(dict.fromkeys(reasons)))
 
 
 def _why_not_loaded(
@@ -117,8 +128,10 @@ def _why_not_loaded(
         return f"the library would not load it: {meta.reason}"
     if not expected:
         return UNREAD
-    different = sorted(name for name in {*meta, *expected[0]} if meta.get(name) != expected[0].get(name))
-    return f"its {META} has another {different[0]} than the library expects here: {OTHER_VERSION}" if different else ""
+    different = [name for name in expected[0] if meta.get(name) != expected[0][name]]
+    if different or len(meta) > len(expected[0]):
+        return f"{META} has another {(different or ['field'])[0]} than the library expects here: {OTHER_VERSION}"
+    return ""
 
 
 def _keys_of_names(files: Iterable[FoundFile], target: Target, libraries: Iterable[Library]) -> Iterable[Recorded]:
@@ -146,9 +159,10 @@ def _patterns(library: Library) -> Iterable[tuple[NamePattern, Mapping[str, str]
         return
     folder = Path(next(iter((spec and spec.submodule_search_locations) or [])), *rest.split("."))
     for seam in library.seams:
-        for keep in seam.through if isinstance(seam, CompileFunctions) else ():
-            for pattern in name_patterns(folder, library.package, keep, without=seam.without):
-                yield pattern, {VERSION: guard.version, SOURCE: guard.source}
+        if isinstance(seam, CompileFunctions):
+            for keep in seam.through:
+                for pattern in name_patterns(folder, library.package, keep, without=seam.without):
+                    yield pattern, {VERSION: guard.version, SOURCE: guard.source}
 
 
 def _arch(target: Target) -> str:

@@ -1,7 +1,7 @@
 """Name patterns: how a library makes the name of a file from arguments, so that they can be read from the name.
 
-The sources of the installed library are parsed, and not run. Only names from which every argument follows are read: each
-parameter is an integer, a bool or a word, and is in the name.
+The sources of the installed library are parsed, and not run. Only names from which every argument follows are read:
+each parameter is an integer, a bool or a word, and is in the name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_INT, _BOOL = "(0|-?[1-9][0-9]{0,17})", "([01])"
+_INT, _BOOL = "(0|[1-9][0-9]{0,17})", "([01])"
 _WORD, _LAST_WORD = "([0-9A-Za-z]{1,64})", "([0-9A-Za-z]{1,64}|sm_[0-9]{2,3}[af]?)"
 _SIZE_LIMIT = 4 << 20
 _Function = ast.FunctionDef
@@ -24,8 +24,9 @@ _Function = ast.FunctionDef
 class NamePattern:
     """The names of the files of one function: its location, their folder, and a pattern with a group for each argument.
 
-    >>> one = NamePattern(function="lib:f", module="topk", pattern=r"k([0-9]+)_p([01])", arguments={"k": int, "p": bool})
-    >>> one.values("k8_p1"), one.values("k8")
+    >>> types = {"k": int, "p": bool}
+    >>> names = NamePattern(function="lib:f", module="topk", pattern="k([0-9]+)_p([01])", arguments=types)
+    >>> names.values("k8_p1"), names.values("k8")
     ({'k': 8, 'p': True}, None)
     """
 
@@ -47,7 +48,7 @@ class NamePattern:
 
 def name_patterns(folder: Path, package: str, keep: str, *, without: tuple[str, ...] = ()) -> tuple[NamePattern, ...]:
     """The patterns of the functions in a package that pass a folder's name and a file's name to ``keep``."""
-    found = []
+    patterns: list[NamePattern] = []
     for path in sorted(folder.rglob("*.py")):
         words = path.relative_to(folder).with_suffix("").parts
         module = ".".join((package, *words)).removesuffix(".__init__")
@@ -55,16 +56,16 @@ def name_patterns(folder: Path, package: str, keep: str, *, without: tuple[str, 
             continue
         source = path.read_bytes()[:_SIZE_LIMIT]
         if keep.encode() in source:
-            found += patterns_of(source, module, keep)
-    return tuple(found)
+            patterns += patterns_of(source, module, keep)
+    return tuple(patterns)
 
 
 def patterns_of(source: bytes, module: str, keep: str) -> Iterator[NamePattern]:
     """The patterns of the functions of one module.
 
     >>> text = b"def f(k: int, p: bool): return keep('topk', f'k{k}_p{int(p)}', None)"
-    >>> [(one.function, one.pattern) for one in patterns_of(text, "lib.topk", "keep")]
-    [('lib.topk:f', 'k(0|-?[1-9][0-9]{0,17})_p([01])')]
+    >>> [(names.function, names.pattern) for names in patterns_of(text, "lib.topk", "keep")]
+    [('lib.topk:f', 'k(0|[1-9][0-9]{0,17})_p([01])')]
     """
     try:
         tree = ast.parse(source)
@@ -83,10 +84,11 @@ def patterns_of(source: bytes, module: str, keep: str) -> Iterator[NamePattern]:
         if isinstance(function, _Function) and len(calls) == 1 and len(calls[0].args) > 1:
             folder, name = calls[0].args[:2]
             pieces = _pieces(_assigned(name, function))
-            place = folder.value if isinstance(folder, ast.Constant) else constants.get(getattr(folder, "id", ""))
-            made = _pattern(pieces, function) if pieces else None
-            if made and isinstance(place, str):
-                yield NamePattern(function=f"{module}:{function.name}", module=place, pattern=made[0], arguments=made[1])
+            prefix = folder.value if isinstance(folder, ast.Constant) else constants.get(getattr(folder, "id", ""))
+            result = _pattern(pieces, function) if pieces else None
+            if result and isinstance(prefix, str):
+                path = f"{module}:{function.name}"
+                yield NamePattern(function=path, module=prefix, pattern=result[0], arguments=result[1])
 
 
 def _is_named(function: ast.expr, name: str) -> bool:
@@ -113,7 +115,8 @@ def _pieces(value: ast.expr) -> list[ast.expr] | None:
 
 def _pattern(pieces: list[ast.expr], function: _Function) -> tuple[str, dict[str, type]] | None:
     """The pattern of a formatted text, and the types of its groups; None if the name does not give every argument."""
-    parameters = {one.arg: getattr(one.annotation, "id", "") for one in (*function.args.args, *function.args.kwonlyargs)}
+    declared = (*function.args.args, *function.args.kwonlyargs)
+    parameters = {parameter.arg: getattr(parameter.annotation, "id", "") for parameter in declared}
     rebound = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     texts, groups = [], {}
     for piece, after in itertools.zip_longest(pieces, pieces[1:]):

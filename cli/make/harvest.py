@@ -6,7 +6,7 @@ is a digest is compared with the keys of --candidates. Exit status 1 means that 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,15 +65,16 @@ def command(
     if not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name of a manifest: use lower-case letters, digits and single dashes")
     libraries = [library_named(library_name) for library_name in library or SHIPPED]
-    names = {one.name for one in libraries} if library else None
-    wanted = Target.parse(target or own_target("harvest for"))  # words: allow
-    keys = [key for path in candidates or () for key in candidates_of(path, wanted) if not names or key.library in names]
-    result = harvest(folders, candidates=keys, target=wanted, libraries=libraries)
+    parsed = Target.parse(target or own_target("harvest for"))
+    keys = [key for path in candidates or () for key in candidates_of(path, parsed)]
+    if library:
+        keys = [key for key in keys if key.library in library]
+    result = harvest(folders, candidates=keys, target=parsed, libraries=libraries)
     _print(result, verbose=verbose)
     if not result.recorded:
         print_message("no key was recovered: record the program with 'precast record' instead")
         raise typer.Exit(1)
-    write_atomically(output, manifest_of(result.recorded, name=name, targets=[str(wanted)]).encode())
+    write_atomically(output, manifest_of(result.recorded, name=name, targets=[str(parsed)]).encode())
     numbers = Counter(key.library for key in result.recorded)
     listed = ", ".join(f"{library_name} {number}" for library_name, number in sorted(numbers.items()))
     print(f"{output}: {count(len(result.recorded), 'kernel')} ({listed})")
@@ -84,11 +85,13 @@ def _print(result: Harvest, *, verbose: bool) -> None:
     """The numbers of files and of recovered ones by kind, and the reasons of the others."""
     for kind, (number, recovered) in sorted(result.counts().items()):
         print(f"{count(number, 'file')} {_KINDS[kind]}: {recovered} recovered")
-        reasons = Counter(one.reason for one in result.files if one.file.kind == kind and one.reason)
-        for reason, times in reasons.most_common():
-            print(f"  {count(times, 'file')} not recovered: {reason}")
-            for one in result.files if verbose else ():
-                if one.file.kind == kind and one.reason == reason:
-                    print(f"    {ascii(str(one.file.path))}")
+        paths = defaultdict(list)
+        for harvested in result.files:
+            if harvested.file.kind == kind and harvested.reason:
+                paths[harvested.reason].append(str(harvested.file.path))
+        for reason, listed in paths.items():
+            print(f"  {count(len(listed), 'file')} not recovered: {reason}")
+            for path in listed if verbose else ():
+                print(f"    {path!a}")  # anybody may have written the folder
     for reason in result.unnamed:
         print_message(f"not compared: {reason}")

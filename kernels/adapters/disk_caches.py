@@ -46,9 +46,7 @@ def files_of(recorded: Recorded, root: Path) -> tuple[DiskFile, ...]:
     ``root`` is the folder of the process's own caches, which are empty.
     """
     library = library_named(recorded.library)
-    values = {
-        name: decode(form, makers=library.makers) for name, form in recorded.config.items() if name not in _GUARD
-    }
+    values = {name: decode(form, makers=library.makers) for name, form in recorded.config.items() if name not in _GUARD}
     module = recorded.compile.partition(":")[0]
     for seam in library.seams:
         if isinstance(seam, CacheAttribute) and seam.module == module:
@@ -89,7 +87,9 @@ def passed_forms(signature: inspect.Signature, values: Mapping[str, Any]) -> Ite
     [(('eps', 0.5), ('n', 8)), (('n', 8),), (8, ('eps', 0.5)), (8,), (8, 0.5)]
     """
     parameters = signature.parameters
-    by_position = [name for name, one in parameters.items() if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+    by_position = [
+        name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+    ]
     seen = set()
     for number in range(len(by_position) + 1):
         first = tuple(values[name] for name in by_position[:number])
