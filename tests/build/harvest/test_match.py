@@ -66,9 +66,7 @@ def test_a_named_file_has_the_key_whose_name_it_is() -> None:
         ({**META, "\x1b[2J": ""}, "meta.json has another field than"),
     ],
 )
-def test_a_named_file_that_the_library_would_not_load_has_no_key(
-    meta: Mapping[str, str] | NoMeta, reason: str
-) -> None:
+def test_a_named_file_that_the_library_would_not_load_has_no_key(meta: Mapping[str, str] | NoMeta, reason: str) -> None:
     keys, given = keys_of("topk_sm90a_cute_dsl/k8.o", (KEY, (NAMED,)), meta=meta)
     assert keys == ()
     assert given.startswith(reason)

@@ -35,8 +35,8 @@ def test_a_name_of_every_argument_is_read() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["k08_df_pdl0_x", "k-8_df_pdl0_x", "k8_df_pdl2_x", "k8_d_pdl0_x", "k8_df_pdl0_x_y", "k8_da_b_pdl0_x", "k8_df_pdl0_x\n",
-     f"k{'9' * 19}_df_pdl0_x", "k٣_df_pdl0_x", "k8_d$x_pdl0_x", ""],
+    ["k08_df_pdl0_x", "k-8_df_pdl0_x", "k8_df_pdl2_x", "k8_d_pdl0_x", "k8_df_pdl0_x_y", "k8_da_b_pdl0_x",
+     "k8_df_pdl0_x\n", f"k{'9' * 19}_df_pdl0_x", "k٣_df_pdl0_x", "k8_d$x_pdl0_x", ""],
 )  # fmt: skip
 def test_a_name_that_the_function_does_not_give_is_not_read(name: str) -> None:
     (pattern,) = patterns(COMPLETE)
