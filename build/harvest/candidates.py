@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from precast.build.errors import ManifestError
 from precast.build.gpu.profile import Profiles
 from precast.build.plan.manifest import read_manifest
 from precast.build.plan.program_recorder import record_programs
@@ -22,16 +23,20 @@ def candidates_of(path: Path, target: Target) -> tuple[Recorded, ...]:
     They must be of the libraries that are installed here, since another version may name its files in another way.
     """
     manifest = read_manifest(path)
-    if target not in manifest.targets:
+    entries = tuple(replace(entry, targets=(target,)) for entry in manifest.entries if target in entry.targets)
+    if not entries:
         targets = ", ".join(map(str, manifest.targets))
         raise ConfigError(f"{path} is for {targets}: give one of them as --target, or name a manifest for {target}")
-    (expanded,) = record_programs(
-        [replace(manifest, targets=(target,), entries=tuple(replace(e, targets=(target,)) for e in manifest.entries))],
-        targets=[target],
-        profiles=Profiles(),
-        notes=None,
-    )
-    keys = recorded_keys(expanded)
+    chosen = replace(manifest, targets=(target,), entries=entries)
+    (expanded,) = record_programs([chosen], targets=[target], profiles=Profiles(), notes=None)
+    try:
+        keys = recorded_keys(expanded)
+    except ManifestError as error:
+        raise ManifestError(
+            "candidates are entries as 'precast record' writes them, and calls and scripts without 'env': remove this "
+            "entry from the file",
+            error.location,
+        ) from None
     for key in keys:
         guard = library_named(key.library).guard()
         recorded = key.config.get(VERSION, guard.version), key.config.get(SOURCE, guard.source)

@@ -30,13 +30,16 @@ _Match = tuple[Recorded, Mapping[str, str]]  # a key, and what its file's meta.j
 LINK = "a link, which is not followed"
 FOREIGN = "not a name that a known library gives to a kernel of the DSL"
 DIGEST = (
-    "its name is a digest of the key, which cannot be inverted: name manifests that may have the key, with --candidates"
+    "its name is a digest of its key, and no candidate has that key: name manifests that may have it, with --candidates"
 )
 OTHER_VERSION = (
     "compiled by another version of the library, the DSL, TVM-FFI or Python than is installed here: harvest it where "
     "that version is installed"
 )
-UNREAD = "not every argument follows from its name: name manifests that may have the key, with --candidates"
+UNREAD = (
+    "not every argument follows from its name, and no candidate has its key: name manifests that may have it, with "
+    "--candidates"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

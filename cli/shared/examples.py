@@ -28,7 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "harvest": (
         "precast harvest ~/.cache/flashinfer -o harvested.yaml",
-        "precast harvest /tmp/me/quack_cache -o harvested.yaml -t sm_90a --candidates recorded.yaml",
+        "precast harvest old -o new.yaml -t sm_90a --candidates recorded.yaml",
     ),
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),

@@ -79,7 +79,7 @@ def test_candidates_whose_files_are_there_are_kept(engine: Precast, tmp_path: Pa
     )
     assert harvested.returncode == 0, harvested.stderr
     assert "2 files named by a digest (quack, FlashAttention-4, SGLang): 1 recovered\n" in harvested.stdout
-    assert "  1 file not recovered: its name is a digest of the key" in harvested.stdout
+    assert "  1 file not recovered: its name is a digest of its key" in harvested.stdout
     assert f"    '{tmp_path}/warm/{'5' * 64}/run/" in harvested.stdout
     assert "out.yaml: 1 kernel (engine 1)\nbuild it: precast build out.yaml -o cache\n" in harvested.stdout
     lines = (tmp_path / "all.yaml").read_text().splitlines()
@@ -93,7 +93,7 @@ def test_candidates_whose_files_are_there_are_kept(engine: Precast, tmp_path: Pa
 def test_without_candidates_no_digest_is_recovered(engine: Precast, tmp_path: Path) -> None:
     harvested = engine("harvest", "warm", "-o", "out.yaml", "-t", "sm_90a")
     assert harvested.returncode == 1
-    assert "  2 files not recovered: its name is a digest of the key, which cannot be inverted" in harvested.stdout
+    assert "  2 files not recovered: its name is a digest of its key, and no candidate has that key" in harvested.stdout
     assert "no key was recovered: record the program with 'precast record' instead" in harvested.stderr
     assert not (tmp_path / "out.yaml").exists()
 

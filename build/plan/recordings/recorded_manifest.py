@@ -78,7 +78,7 @@ def recorded_keys(manifest: Manifest) -> tuple[Recorded, ...]:
 def _recorded(entry: Entry, targets: tuple[Any, ...]) -> Iterator[Recorded]:
     function, _, library = (entry.source or "").partition("@")
     edited = entry.include or entry.exclude or entry.env or entry.parts or entry.skip_unsupported or entry.program
-    if not library or edited or entry.targets != targets or entry.op != library_named(library).op(function):
+    if not library or edited or entry.targets != targets or entry.op not in (None, library_named(library).op(function)):
         raise ManifestError(
             "'precast record' did not write this entry, so it cannot add to this file: record into another file, and "
             "build both",

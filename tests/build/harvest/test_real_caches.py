@@ -75,6 +75,16 @@ softmax(tensor(64, 2048))  # not in the caches
 flashinfer.rmsnorm(tensor(64, 1024), tensor(1024))  # kept in memory only
 """
 
+SIZES = """
+version: 1
+name: sizes
+targets: [sm_90a]
+kernels:
+  - call: "quack:softmax"
+    with: {x: {dtype: dtype, shape: [8, N]}}
+    config: {dtype: [bfloat16, float16], N: [512, 1024]}
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -135,7 +145,15 @@ def test_a_name_of_all_arguments_needs_no_candidate(folder: Path) -> None:
         text: key for text, key in keys_of(folder / "recorded.yaml").items() if "compile_gvr_lb_prepare" in key.compile
     }
     assert [key.config["num_threads"] for key in keys.values()] == [1024]
-    assert "  4 files not recovered: its name is a digest of the key" in printed
+    assert "  4 files not recovered: its name is a digest of its key" in printed
+
+
+def test_calls_over_many_sizes_are_candidates(folder: Path) -> None:
+    (folder / "sizes.yaml").write_text(SIZES)
+    printed, keys = harvested(folder, "--candidates", folder / "sizes.yaml", "--library", "quack")
+    assert [key.config["N"] for key in keys.values()] == [1024]
+    assert set(keys) <= set(keys_of(folder / "recorded.yaml"))
+    assert "  1 file not recovered: not every argument follows from its name" in printed  # of another library
 
 
 def test_a_harvest_can_be_built(folder: Path) -> None:
