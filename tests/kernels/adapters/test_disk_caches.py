@@ -63,7 +63,8 @@ def test_every_way_to_pass_the_arguments_is_among_the_files(
         defaults = {name: p.default for name, p in inspect.signature(compile_norm).parameters.items()}
         rest = {name: v for name, v in rest.items() if type(v) is not type(defaults[name]) or v != defaults[name]}
     name = key_to_hash((compile_norm.__qualname__, *args, *sorted(rest.items())))
-    files = files_of(recorded("decorated", **values), Path("/none"))
+    read = {name: "".join(list(v)) if isinstance(v, str) else v for name, v in values.items()}  # each a text of its own
+    files = files_of(recorded("decorated", **read), Path("/none"))
     assert name in {file.name for file in files}
     assert {file.folders for file in files} == {("5" * 64,)}
 
