@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 _FAILURES = (ImportError, OSError, RuntimeError, AssertionError)
 
 
 def empty_where_absent(names: Collection[str]) -> None:
-    """Give empty modules for those of these names that are not installed, or that cannot be imported here.
+    """Give empty modules for those of these names, and below them, that are not installed or cannot be imported here.
 
     Functions of an empty module do nothing.
 
@@ -44,31 +45,32 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self._names:
+        if not any(fullname == name or fullname.startswith(f"{name}.") for name in self._names):
             return None
         after = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (finder.find_spec(fullname, path, target) for finder in after)
-        real = next((spec for spec in found if spec is not None), None)
-        return ModuleSpec(fullname, _Loader(real), origin=real.origin if real else None)
+        spec = next((spec for spec in found if spec is not None), None) or ModuleSpec(fullname, None)
+        spec.loader = _Loader(spec.loader)
+        return spec
 
 
 class _Loader(Loader):
     """Loads the real module, or an empty one where that fails, as without ``libcuda.so.1``."""
 
-    def __init__(self, real: ModuleSpec | None) -> None:
+    def __init__(self, real: Any) -> None:
         self._real = real
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        if self._real is not None and self._real.loader is not None:
-            try:
-                return self._real.loader.create_module(self._real)
-            except _FAILURES:
-                self._real = None
-        return _Empty(spec.name)
+        try:
+            return None if self._real is None else self._real.create_module(spec)  # type: ignore[no-any-return]
+        except _FAILURES:
+            self._real = None
+            return None
 
     def exec_module(self, module: ModuleType) -> None:
-        if self._real is not None and self._real.loader is not None:
-            try:
-                self._real.loader.exec_module(module)
-            except _FAILURES:
-                module.__class__ = _Empty
+        try:
+            if self._real is None:
+                raise ImportError(module.__name__)
+            self._real.exec_module(module)
+        except _FAILURES:
+            module.__class__, module.__path__ = _Empty, []

@@ -65,7 +65,7 @@ METHODS = {
 _NATIVE = (
     "vllm._C", "vllm._C_stable_libtorch", "vllm._moe_C", "vllm._moe_C_stable_libtorch", "vllm.cumem_allocator",
     "vllm._flashmla_C", "vllm._flashmla_extension_C", "vllm.vllm_flash_attn._vllm_fa2_C",
-    "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm._C",
+    "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm",
 )  # fmt: skip
 _QUESTIONS = "_supports_"  # asked while modules are imported; no kernel of the DSL depends on the answers
 
@@ -91,6 +91,21 @@ def without_gpu() -> None:
     )
 
 
+class _Operator:
+    """An operator of a native module that is not here; it does nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._answer = False if _QUESTIONS in name else None
+
+    def __getattr__(self, name: str) -> _Operator:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self  # an overload, such as ``default``
+
+    def __call__(self, *args: Any, **kwargs: Any) -> bool | None:
+        return self._answer
+
+
 def _answer_for_operators(module: ModuleType) -> None:
     """Have operators of native modules that are not here do nothing."""
     operators: Any = sys.modules["torch"].ops
@@ -102,7 +117,8 @@ def _answer_for_operators(module: ModuleType) -> None:
             except AttributeError:
                 if name.startswith("__"):
                     raise
-                return lambda *args, **kwargs: False if _QUESTIONS in name else None
+                setattr(self, name, operator := _Operator(name))
+                return operator
 
     for name in ("_C", "_moe_C", "_C_cache_ops"):
         setattr(operators, name, Operators(name))

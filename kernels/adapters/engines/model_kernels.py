@@ -1,0 +1,60 @@
+"""What the enumeration of a model's kernels has in common, whichever the engine.
+
+``precast record --engine ENGINE --model config.json`` runs the engine's module of this folder as a program, on tensors
+without memory. The engine makes the model, and is asked for the kernels that it would compile while it warms up. A
+step that fails is reported and costs itself alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The program's arguments: the folder of the model's ``config.json``, and how it is spread over GPUs.
+
+    >>> options(["/models/llama", "--tensor-parallel", "8"]).tensor_parallel
+    8
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", type=folder_of_config)
+    parser.add_argument("--tensor-parallel", type=int, default=1)
+    return parser.parse_args(argv)
+
+
+def folder_of_config(path: str) -> Path:
+    """The folder that an engine takes for a model: of a ``config.json``, or the one that holds it."""
+    place = Path(path)
+    return place.parent if place.is_file() else place
+
+
+def say(text: str) -> None:
+    """A line for the user."""
+    print(f"precast: {text}", flush=True)
+
+
+@contextlib.contextmanager
+def step(what: str) -> Iterator[None]:
+    """One step of an enumeration. If it fails, its kernels are not enumerated, and the reason is printed.
+
+    >>> with step("the router's kernels"):
+    ...     raise ValueError("no layers")
+    precast: not enumerated: the router's kernels (ValueError: no layers)
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+        say(f"not enumerated: {what} ({reason})")
+        traceback.print_exc(file=sys.stderr, limit=-3) if "--verbose" in sys.argv else None
+
+
+def meeting_place() -> str:
+    """Where processes of a group would meet; this one is alone."""
+    return f"file://{tempfile.mkdtemp(prefix='precast-')}/meet"
