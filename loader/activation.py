@@ -111,14 +111,16 @@ class _Finder:
         return None
 
     def attach(self, module: str) -> None:
-        """Attach the libraries that a module belongs to; a refusal is repeated at each further import."""
+        """Attach the libraries that a module belongs to, unless the program has. Each import repeats a refusal."""
         with IMPORT_LOCK:
             names = self._concerned(module)
             if names and self._problem:
                 raise ConfigError(self._problem)
             if names:
                 attach = import_module("precast.loader.attach")
-                attach.attach(names, without_compiler=attach.placeholder.is_needed())
+                attached = attach.attached()
+                if attached is None or not attached.libraries.keys() >= set(names):
+                    attach.attach(names, without_compiler=attach.placeholder.is_needed())
             for name in names:
                 del self._waiting[name]
 

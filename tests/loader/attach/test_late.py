@@ -1,4 +1,4 @@
-"""Attaching a library that is imported already: each kind of seam knows whether something has taken what it replaces."""
+"""Attaching a library that is imported already: it is refused where something has taken what a seam replaces."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = {
     f"{PACKAGE}/name.py": "from minilib.kernels import compiled as taken\n",
     f"{PACKAGE}/table.py": "from minilib import kernels\nTABLE = {'sm_90a': kernels.compiled}\n",
     f"{PACKAGE}/method.py": "from minilib import kernels\nclass Engine: run = kernels.compiled\n",
-    f"{PACKAGE}/closure.py": "from minilib import kernels\ndef keep(f): return lambda n: f(n)\nf = keep(kernels.compiled)\n",
+    f"{PACKAGE}/closure.py": "from minilib import kernels\ndef keep(f): return lambda: f\nf = keep(kernels.compiled)\n",
     f"{PACKAGE}/calls_front_end.py": "from minilib.kernels import front_end\n",
     f"{PACKAGE}/mapping.py": "from minilib.kernels import front_end\nkept = front_end.compile_cache\n",
     f"{PACKAGE}/attaches.py": "import begin; begin.begin()\n",
