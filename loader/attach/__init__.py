@@ -7,7 +7,8 @@ compile a kernel, it is looked up in the caches first.
     loader.attach(["quack"])
     import quack
 
-``python -m precast.loader.attach [options] script.py ...`` does the same for a program that is not to be changed.
+``python -m precast.loader.attach [options] script.py ...`` does the same for a program that is not to be changed, and
+the variable ``PRECAST_ATTACH`` for every process that inherits it (``precast.loader.activation``).
 """
 
 from __future__ import annotations
