@@ -124,6 +124,10 @@ assert seam.late(None, library) == "quack.epilogue.library is already imported"
     passes(code)
 
 
+def test_the_method_of_operators_is_never_late() -> None:
+    passes(f"{BEGIN}\nimport cutlass.operators\nassert list(attach(['cutlass_operators']).libraries)")
+
+
 def test_a_mapping_is_replaced_in_its_function_wherever_that_is_held(site: Path) -> None:
     seam = f"CacheAttribute('{PACKAGE}.kernels', 'compile_cache')"
     passes(f"{BEGIN}\nfrom minilib.calls_front_end import front_end\nbegin({seam})\nfrozen(front_end, 1)", path=[site])
