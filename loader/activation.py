@@ -30,6 +30,8 @@ PACKAGES = {
     "flash_attention": "flash_attn",
     "flashinfer": "flashinfer",
     "cutlass_operators": "cutlass.operators",
+    "vllm": "vllm",
+    "sglang": "sglang",
 }
 """The package of each library that ships with precast: what it declares elsewhere, without importing that."""
 

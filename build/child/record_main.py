@@ -57,6 +57,9 @@ def record_without_gpu(
 
     install_fake_cuda()
     install_fake_modules(module for library in attachment.libraries.values() for module in library.native_modules)
+    for library in attachment.libraries.values():
+        if library.without_gpu is not None:
+            library.without_gpu()
     return attachment
 
 

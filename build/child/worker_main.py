@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,7 @@ class _Work:
         """Import the module of a request, and the modules of its own package that its declaration lists."""
         from precast.kernels.authoring.registry import load
 
+        _replace_cuda(request)
         load(FunctionRef.parse(request["source"]))
         for name in request.get("imports", ()):
             with suppress(ImportError):  # the function itself reports what is missing
@@ -120,6 +121,7 @@ class _Work:
         The kernel's own package is never imported here: side effects of one of its modules must not affect the others.
         An attached library is, as a whole: its users do not edit it.
         """
+        _replace_cuda(request)
         source = FunctionRef.parse(request["source"])
         package = "" if source.library else source.module.partition(".")[0]
         untried = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
@@ -147,6 +149,18 @@ class _Work:
         return Message(reply, parts)
 
 
+def _replace_cuda(request: Mapping[str, Any]) -> None:
+    """For a library that needs it, replace CUDA before any module takes names out of torch."""
+    if _needs_no_gpu(FunctionRef.parse(request["source"])):
+        from precast.build.child.stand_in.fake_cuda import install_fake_cuda
+
+        install_fake_cuda()
+
+
+def _needs_no_gpu(source: FunctionRef) -> bool:
+    return bool(source.library) and library_named(source.library).without_gpu is not None
+
+
 def _is_installed(name: str) -> bool:
     """Whether a module is part of Python or of an installed package, and not one that an author edits."""
     top = name.partition(".")[0]
@@ -170,7 +184,7 @@ def _compile(
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
     modules = set(sys.modules)
-    returned = _returned_by(function, request["config"])
+    returned = _returned_by(function, request["config"], on_no_gpu=_needs_no_gpu(source))
     symbols = request["symbols"]
     compiled = catcher.take()
     form = None
@@ -211,14 +225,15 @@ def _kernel_facts(request: Mapping[str, Any], observer: Observer, before: Collec
     ).to_json()
 
 
-def _returned_by(function: Any, config: Mapping[str, Any]) -> Any:
+def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:
     """The return value of a function. One that does not use precast may launch its kernel: it is stopped there."""
     from precast.kernels.adapters.first_launch import compiled_until_launch
     from precast.kernels.authoring.declare import is_declared
     from precast.kernels.authoring.schema import call
 
     if is_declared(function):
-        return call(function, config)
+        with _on_no_gpu() if on_no_gpu else nullcontext():
+            return call(function, config)
     return compiled_until_launch(lambda: call(function, config), tensors=_on_no_gpu)
 
 

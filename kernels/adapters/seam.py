@@ -7,12 +7,13 @@ of the config.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from types import MappingProxyType
+from types import MappingProxyType, MethodType
 from typing import Any
 
 from precast.kernels.adapters.fake_tensors import fake_tensors, without_gpu
@@ -20,10 +21,11 @@ from precast.kernels.authoring.declare import GRID, Declaration, attach
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
-from precast.loader.attach import CacheAttribute, Guard, Library, library_named
+from precast.loader.attach import CacheAttribute, Guard, Keyed, KeyedMethods, Library, library_named
+from precast.loader.attach.method_hooks import STATE, compiled_by, static_function
 from precast.loader.contract.format.config import Config, to_json
 from precast.loader.contract.format.target import Target
-from precast.loader.contract.recordings.key_reader import decode, original_of
+from precast.loader.contract.recordings.key_reader import decode, find, original_of
 from precast.loader.contract.recordings.keys import canonical, encode
 from precast.loader.contract.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 
@@ -40,6 +42,7 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     library = library_named(name)
     for variable, value in library.environment.items():
         os.environ.setdefault(variable, value)
+    _prepare(name)
     guard = library.guard()
     module = path.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
@@ -56,8 +59,16 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
         def compile_it(**config: Any) -> Any:
             return _compile_call(path, cache.attribute, config[KEY], config[CALL])
 
+    elif (keyed := _keyed(library, path)) is not None:
+        owner, function, how = keyed
+        parameters = [inspect.Parameter(STATE, _KEYWORD), *list(_parameters(path, function))[1:]]
+
+        def compile_it(**config: Any) -> Any:
+            given = _decoded(library, {n: config[n] for n in config if n not in _GUARDED})
+            return compiled_by(owner, function, how, given.pop(STATE), given)
+
     else:
-        function = original_of(path)
+        function = _function_of(path)
         parameters = list(_parameters(path, function))
 
         def compile_it(**config: Any) -> Any:
@@ -79,6 +90,14 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
         speed_only=_SPEED_ONLY.get(name, ()),
     )
     return attach(compile_it, declaration)
+
+
+@functools.cache
+def _prepare(name: str) -> None:
+    """Let a library be imported in this process, which has no GPU."""
+    prepare = library_named(name).without_gpu
+    if prepare is not None:
+        prepare()
 
 
 _GUARDED = (VERSION, SOURCE, COMPILER)
@@ -114,10 +133,41 @@ def _plain(form: Any) -> Any:
     return tuple(map(_plain, form)) if isinstance(form, list) else form
 
 
+def _keyed(library: Library, path: str) -> tuple[type, Callable[..., Any], Keyed] | None:
+    """A method that files what it compiles: its class, the method, and how it files; None for any other function."""
+    place, _, method = path.rpartition(".")
+    if ":" not in place:
+        return None
+    owner = find(place)
+    seams = [seam for seam in library.seams if isinstance(seam, KeyedMethods)]
+    how = next((keyed for seam in seams if (keyed := seam.keyed(owner, method))), None)
+    return None if how is None else (owner, getattr(owner, method), how)
+
+
+def _function_of(path: str) -> Callable[..., Any]:
+    """The compile function itself, below every cache; a class method is bound to its class."""
+    place, _, name = path.rpartition(".")
+    if ":" not in place:
+        return original_of(path)
+    owner = find(place)
+    function = static_function(inspect.getattr_static(owner, name))
+    if function is None:
+        raise SourceError(f"{path} is an object's method, which its library does not declare: use KeyedMethods for it")
+    return function if not _is_class_method(owner, name) else MethodType(function, owner)
+
+
+def _is_class_method(owner: type, name: str) -> bool:
+    value = inspect.getattr_static(owner, name)
+    return isinstance(getattr(value, "__wrapped__", value), classmethod) or isinstance(value, classmethod)
+
+
+def _decoded(library: Library, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: decode(to_json(form), makers=library.makers) for name, form in config.items()}
+
+
 def _compile_function(library: Library, function: Callable[..., Any], config: Mapping[str, Any]) -> Any:
     bound = inspect.signature(function).bind_partial()
-    for name, form in config.items():
-        bound.arguments[name] = decode(to_json(form), makers=library.makers)
+    bound.arguments.update(_decoded(library, config))
     return function(*bound.args, **bound.kwargs)
 
 

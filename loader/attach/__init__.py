@@ -29,6 +29,7 @@ from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decora
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.late import reason_against
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
+from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
 from precast.loader.attach.recorder import Recorder, recording_path
 from precast.loader.attach.seam_count import SeamCount
 from precast.loader.contract.recordings.keys import UnknownKey
@@ -39,11 +40,14 @@ __all__ = [
     "SHIPPED",
     "Attachment",
     "CacheAttribute",
+    "ClassMethods",
     "CompileFunctions",
     "Decorator",
     "Functions",
     "Guard",
     "KernelMissing",
+    "Keyed",
+    "KeyedMethods",
     "Library",
     "NoCompiler",
     "NotInstalled",

@@ -28,16 +28,20 @@ def cached_compile(
     function: Callable[..., Any],
     original: Callable[..., Any],
     type_only: Collection[str] = (),
+    *,
+    devices: Collection[str] = (),
+    path: str | None = None,
 ) -> Callable[..., Any]:
     """A compile function that looks its kernels up in the caches first, and calls ``original`` on a miss.
 
     The answer to a key is kept, a miss too. Equal arguments of different types are different keys, and so are all
     arguments that ``argument_identity`` distinguishes, also where the library itself mistakes one for another.
-    For ``type_only`` parameters, only a number's type is in the key.
+    For ``type_only`` parameters, only a number's type is in the key; of ``devices``, a device's number is not. ``path``
+    is where the function is found, if that is not its own name.
     """
-    path = f"{function.__module__}:{function.__qualname__}"
+    place = path or f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
-    compile_it = _tracked(original) if attachment.recording else original
+    compile_it = tracking(original) if attachment.recording else original
 
     def look_up(*args: Any, **kwargs: Any) -> Any:
         if answering():  # a function that calls this one is run around its kernels: ours are among them
@@ -48,8 +52,9 @@ def cached_compile(
             return None  # the function itself reports what is wrong with the call
         bound.apply_defaults()
         arguments = {name: typical(value) if name in type_only else value for name, value in bound.arguments.items()}
+        arguments |= {name: 0 for name in devices if type(arguments.get(name)) is int}
         own = functools.partial(_run_with_answers, function, args, kwargs)
-        kernel = attachment.obtain(library, path, arguments, own=own)
+        kernel = attachment.obtain(library, place, arguments, own=own)
         if kernel is None and any(hasattr(type(value), "__dlpack__") for value in arguments.values()):
             raise NoKey
         return kernel
@@ -83,7 +88,7 @@ def _none_without_key(look_up: Callable[..., Any], args: tuple[Any, ...], kwargs
         return None
 
 
-def _tracked(function: Callable[..., Any]) -> Callable[..., Any]:
+def tracking(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function; what it compiles is not reported as untracked."""
 
     def compiled(*args: Any, **kwargs: Any) -> Any:

@@ -71,19 +71,22 @@ class CompileFunctions(Seam):
     passes them an inner function that compiles is recognised too. A call with a tensor compiles as before, since a
     tensor cannot be a key. ``passed`` names parameters, by ``module:function``, that the library passes to the kernel
     at each call and leaves out of its own key: of a number, a pointer or a stream among them only the type belongs to
-    the key.
+    the key. ``devices`` names parameters that are a device's number, which is no part of a key: all devices of a
+    machine are one kind.
     """
 
     package: str
     without: tuple[str, ...] = ()
     through: tuple[str, ...] = ()
     passed: Mapping[str, tuple[str, ...]] = {}
+    devices: tuple[str, ...] = ()
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, function, value in self._functions(module):
                 type_only = self.passed.get(f"{module.__name__}:{name}", ())
-                setattr(module, name, cached_compile(attachment, library, function, value, type_only))
+                hooked = cached_compile(attachment, library, function, value, type_only, devices=self.devices)
+                setattr(module, name, hooked)
 
         after_import_below(self.package, change, without=self.without)
 

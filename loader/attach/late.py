@@ -3,7 +3,7 @@
 An engine loads its plug-ins when it is imported already. A hook that is installed then replaces an attribute of a
 module. It is seen by every later call that reads this attribute, and by none that kept the old value: under another
 module's name, in a table, in a class, in a closure. So the rule is: a value can be replaced late where nothing but its
-own module holds it. The garbage collector knows all holders, and what none of them is found to hold cannot be called.
+own module, or its class, holds it. The garbage collector lists every holder; a search of modules would miss tables.
 A refusal changes nothing: all seams are checked before the first is installed.
 """
 
@@ -13,13 +13,14 @@ import gc
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 from precast.loader.attach.import_hook import imported_below
 from precast.loader.attach.library import KernelSource, Library
 
-Held = tuple[dict[str, Any], str, Any]
+Held = tuple[object, str, Any]
 """The namespace that a hook changes, the path of the value in it, and the value."""
 
 
@@ -42,10 +43,10 @@ def reason_against(library: Library, attachment: KernelSource, *, placeholders: 
             return f"{name} is being imported"
         if placeholders:
             return f"{name} is already imported, without the names of the DSL"
-    unset = next((name for name in library.environment if name not in os.environ), None)
-    reader = next((name for name in imported if name != library.package), None)
-    if unset is not None and reader is not None:
-        return f"{reader} is already imported, and may have read {unset}, which was not set"
+    for variable in (variable for variable in library.environment if variable not in os.environ):
+        reader = next((name for name, module in imported.items() if _names(module, variable)), None)
+        if reader is not None:
+            return f"{reader} is already imported, and may have read {variable}, which was not set"
     return next(filter(None, (seam.late(attachment, library) for seam in library.seams)), None)
 
 
@@ -80,6 +81,14 @@ def if_held(values: Iterable[Held]) -> str | None:
             if id(value) in homes and id(holder) not in homes[id(value)]:
                 return f"{_name_of(holder)} has taken {paths[id(value)]} already"
     return None
+
+
+def _names(module: ModuleType, variable: str) -> bool:
+    """Whether a module's file names a variable; one whose file cannot be read may."""
+    try:
+        return variable.encode() in Path(str(module.__file__)).read_bytes()
+    except OSError:
+        return True
 
 
 def _name_of(holder: Any) -> str:

@@ -31,7 +31,7 @@ from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
 from precast.loader.fast_start.installed import Installed
 
-SHIPPED = ("quack", "flash_attention", "flashinfer", "cutlass_operators")
+SHIPPED = ("quack", "flash_attention", "flashinfer", "cutlass_operators", "vllm", "sglang")
 _LONGEST = 55  # of the readable part of an op's name
 
 
@@ -105,6 +105,9 @@ class Library(Immutable, kw_only=True):
     native_modules
         The functions that build or load the library's native modules, as ``module:function`` or
         ``module:Class.method``: a program that is recorded without a GPU gets modules that do nothing.
+    without_gpu
+        Called in the builder's processes, before the library is imported, where it asks the machine for more than CUDA;
+        its compile functions then get tensors without memory, streams and events.
     refuses
         Why an encoded key is valid in this process only, so that its kernel is compiled as before; None for all others.
     compile_recorded
@@ -122,6 +125,7 @@ class Library(Immutable, kw_only=True):
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     native_modules: tuple[str, ...] = ()
+    without_gpu: Callable[[], None] | None = None
     refuses: Callable[[Mapping[str, Any]], str | None] = _refuses_nothing
     compile_recorded: Callable[..., Any] | None = None
     describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None

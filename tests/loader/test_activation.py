@@ -264,7 +264,7 @@ print("-" if attach is None else list(attach.attached().libraries) if attach.att
         (
             "import cutlass, quack.kernels",
             "quack",
-            "quack.cache is already imported, and may have read QUACK_CACHE_ENABLED",
+            "quack.cache.jit is already imported",
         ),
         ("import flash_attn", "flash_attention", "['flash_attention']"),
         ("", "quak", "PRECAST_ATTACH=quak: no library 'quak' is declared"),

@@ -81,12 +81,13 @@ class Observer:
             self._note(kind, what, *location)
 
     def begin(self) -> None:
-        """Start to note which requests are made from here on, whether or not they were made before."""
+        """Start to note which variables are read from here on, whether or not they were read before."""
         self._recent.clear()
 
     @property
     def recent(self) -> frozenset[tuple[str, str, str]]:
-        """The requests since ``begin``: kind, what, and the file of the code."""
+        """The requests for variables since ``begin``, without those of modules that were imported then: kind, what,
+        and the file of the code."""
         return frozenset(self._recent)
 
     @property
@@ -128,7 +129,8 @@ class Observer:
             self._complete = False
         elif self._texts(what, file):
             self._asked[kind, what, file, line] = None
-            self._recent.add((kind, what, file))
+            if kind == "variable" and not _in_module_code():
+                self._recent.add((kind, what, file))
 
     def _texts(self, *values: str) -> bool:
         """Whether these can be recorded. If not, the record is incomplete."""
@@ -217,6 +219,16 @@ class Observer:
             path = os.readlink(f"/proc/self/fd/{path}")
         if not _importing():
             self.note("folder", _absolute(path))
+
+
+def _in_module_code() -> bool:
+    """Whether a module that is being imported runs the code at hand."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _LastFinder:

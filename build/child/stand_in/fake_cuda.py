@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from precast.kernels.adapters.scripts.meta_tensors import without_memory
+from precast.kernels.adapters.scripts.meta_tensors import export_without_memory, without_memory
+from precast.loader.attach import after_import
 
 _TOOLKIT = "13.0"  # for a torch without CUDA: front ends refuse GPUs that are too new for torch's toolkit
 
@@ -86,8 +87,12 @@ class Graph:
 
 
 def install_fake_cuda() -> None:
-    """Replace streams, events, graphs and ``torch.compile`` in this process, which has no GPU."""
+    """Replace streams, events, graphs and ``torch.compile`` in this process, which has no GPU; once is enough."""
     import torch
+
+    if torch.cuda.Stream is Stream:
+        return
+    after_import({"cutlass.cute.runtime": export_without_memory})
 
     cuda: Any = torch.cuda
     cuda.Event, cuda.CUDAGraph = Event, Graph
@@ -100,6 +105,13 @@ def install_fake_cuda() -> None:
     cuda.memory_allocated = cuda.max_memory_allocated = cuda.memory_reserved = lambda device=None: 0
     cuda.reset_peak_memory_stats = _nothing
     cuda.mem_get_info = lambda device=None: (1 << 40, 1 << 40)
+    accelerator: Any = torch.accelerator
+    accelerator.device_index = _entered
+    accelerator.current_device_index = lambda: 0
+    accelerator.current_stream = lambda device=None: Stream()
+    accelerator.synchronize = _nothing
+    bindings: Any = torch._C
+    bindings._cuda_getCurrentRawStream = lambda device=None: 0
     tensor: Any = torch.Tensor
     tensor.record_stream = _nothing
     torch.compile = _as_it_is

@@ -123,6 +123,21 @@ def dlpack_views() -> Iterator[None]:
         _Tensor.__init__, _Pointer.__init__ = begin, begin_pointer
 
 
+def export_without_memory(runtime: Any) -> None:
+    """Have ``from_dlpack`` of the DSL's module ``cutlass.cute.runtime`` take tensors without memory, for good."""
+    if getattr(runtime, "__file__", None) is None:  # a placeholder
+        return
+    begin = runtime._Tensor.__init__
+
+    def begin_anywhere(view: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        if is_without_memory(tensor):
+            kwargs["enable_tvm_ffi"] = False  # it would ask the tensor for its memory
+            tensor = DlpackTensor(tensor)
+        begin(view, tensor, *args, **kwargs)
+
+    runtime._Tensor.__init__ = begin_anywhere
+
+
 @contextlib.contextmanager
 def on(device: Any) -> Iterator[None]:
     """While the block runs, code that requests a CUDA device gets this device, presented as a CUDA device."""

@@ -6,7 +6,7 @@ the kernel and keep kernels by the other arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
@@ -44,6 +44,8 @@ def stream() -> Any:
     """A stream to compile for."""
     return find("cutlass.cute.runtime:make_fake_stream")()
 
+
+MAKERS: Mapping[str, Callable[..., Any]] = {_POINTER: pointer, _STREAM: stream}
 
 _MOE = "flashinfer.fused_moe.cute_dsl"
 _GATHER, _FINALIZE = "contiguous_gather_grouped_gemm_act_fusion", "contiguous_grouped_gemm_finalize_fusion"
@@ -84,6 +86,6 @@ LIBRARY = Library(
     ),
     environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL
     describe=describe,
-    makers={_POINTER: pointer, _STREAM: stream},
+    makers=MAKERS,
     answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu},
 )

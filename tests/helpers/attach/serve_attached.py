@@ -1,6 +1,6 @@
 """A program of its own: calls a library's front end, attached, on tensors without memory, up to each launch.
 
-``python serve_attached.py TARGET LIBRARY hidden|forbidden PROGRAM``. ``PROGRAM`` is a Python file whose functions
+``python serve_attached.py TARGET LIBRARY[,...] hidden|forbidden PROGRAM``. ``PROGRAM`` is a Python file whose functions
 ``call_...`` are called one by one. The DSL is hidden, or is there and may not compile. A line of JSON says what each
 call ended in, and what was served.
 """
@@ -18,7 +18,7 @@ from precast.build.child.stand_in.fake_cuda import install_fake_cuda
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.tensor_values import TensorValues
 from precast.build.gpu.profile import profile_of
-from precast.kernels.adapters.scripts.meta_tensors import without_memory
+from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.attach import attach
 from precast.loader.attach.compiler import dsl as dsl_answers
 from precast.loader.attach.import_hook import after_import
@@ -50,9 +50,12 @@ def main() -> None:
         after_import({"cutlass.base_dsl.compiler": forbid})
     # Attached, the driver counts clusters, and there is none here.
     vars(dsl_answers)["max_active_clusters"] = lambda size, device: profile.facts[f"max_active_clusters_{size}"].value
-    attached = attach([library], mode="frozen", target=target, without_compiler=dsl == "hidden")
+    attached = attach(library.split(","), mode="frozen", target=target, without_compiler=dsl == "hidden")
     install_fake_cuda()
-    with without_memory(), TensorValues():
+    for one in attached.libraries.values():
+        if one.without_gpu is not None:
+            one.without_gpu()
+    with without_memory(), TensorValues(), own_operators():
         calls = {name: f for name, f in runpy.run_path(program).items() if name.startswith("call_")}
         ended = {name: outcome(call) for name, call in calls.items()}
     counts = {one.function: [one.hits, one.misses] for one in attached.counts()}

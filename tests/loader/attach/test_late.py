@@ -35,6 +35,7 @@ FILES = {
     f"{PACKAGE}/closure.py": "from minilib import kernels\ndef keep(f): return lambda: f\nf = keep(kernels.compiled)\n",
     f"{PACKAGE}/calls_front_end.py": "from minilib.kernels import front_end\n",
     f"{PACKAGE}/mapping.py": "from minilib.kernels import front_end\nkept = front_end.compile_cache\n",
+    f"{PACKAGE}/disk.py": "import os\nenabled = os.environ.get('MINILIB_DISK_CACHE')\n",
     f"{PACKAGE}/attaches.py": "import begin; begin.begin()\n",
     "engine/__init__.py": "",
     "engine/runner.py": "from minilib.kernels import compiled\n",
@@ -144,12 +145,43 @@ def test_a_recording_replaces_the_function_too(site: Path) -> None:
 
 def test_a_variable_that_a_module_may_have_read(site: Path) -> None:
     variables = "environment={'MINILIB_DISK_CACHE': '0'}"
-    only_root = f"{BEGIN}\nimport minilib\nbegin({variables})\nassert os.environ['MINILIB_DISK_CACHE'] == '0'"
-    passes(only_root, path=[site])
-    text = "minilib.kernels is already imported, and may have read MINILIB_DISK_CACHE, which was not set"
-    passes(f"{BEGIN}\nimport minilib.kernels\nrefused({text!r}, {variables})", path=[site])
-    is_set = f"{BEGIN}\nos.environ['MINILIB_DISK_CACHE'] = '1'\nimport minilib.kernels\nbegin({variables})"
+    elsewhere = f"{BEGIN}\nimport minilib.kernels\nbegin({variables})\nassert os.environ['MINILIB_DISK_CACHE'] == '0'"
+    passes(elsewhere, path=[site])
+    text = "minilib.disk is already imported, and may have read MINILIB_DISK_CACHE, which was not set"
+    passes(f"{BEGIN}\nimport minilib.disk\nrefused({text!r}, {variables})", path=[site])
+    is_set = f"{BEGIN}\nos.environ['MINILIB_DISK_CACHE'] = '1'\nimport minilib.disk\nbegin({variables})"
     passes(f"{is_set}\nassert os.environ['MINILIB_DISK_CACHE'] == '1'", path=[site])
+
+
+METHODS = """
+class cute:
+    compile = staticmethod(lambda *arguments: ("compiled", *arguments))
+
+class Owner:
+    @staticmethod
+    def plain(n): return cute.compile(n)
+
+    @classmethod
+    def of_class(cls, n): return cute.compile(n)
+
+    def filing(self, n):
+        self.filed = {n: ("compiled", n)}
+        return self.filed[n]
+"""
+
+
+@pytest.mark.parametrize("name", ["plain", "of_class", "filing"])
+@pytest.mark.parametrize("taken", ["", "Owner.{}", "vars(Owner)['{}']", "Owner().{}"])
+def test_a_method_that_only_its_class_has_is_replaced(name: str, taken: str, tmp_path: Path) -> None:
+    seam = "KeyedMethods({'minilib.methods:Owner.filing': Keyed(filed=('filed',))})"
+    seam = seam if name == "filing" else f"ClassMethods('{PACKAGE}')"
+    site = write_library(tmp_path, {f"{PACKAGE}/methods.py": METHODS, f"{PACKAGE}/holder.py": ""})
+    code = f"{BEGIN}\nfrom minilib import holder\nfrom minilib.methods import Owner\n"
+    if taken:
+        code += f"holder.f = {taken.format(name)}\n"
+        passes(f"{code}\nrefused('has taken minilib.methods:Owner.{name} already', {seam})", path=[site])
+    else:
+        passes(f"{code}\nbegin({seam})\nfrozen(Owner().{name}, 1)", path=[site])
 
 
 def test_a_module_that_is_being_imported(site: Path) -> None:

@@ -1,0 +1,113 @@
+"""vLLM: the kernels of its own sources. Those of quack and FlashInfer, which it also uses, are these libraries' own.
+
+Its compile functions ask for the platform, which decides whether kernels use programmatic dependent launch. That
+follows from the target: ``without_gpu`` lets the platform be found where there is no GPU, and CUDA, which the builder
+replaces, then answers as the target's GPU does.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from precast.loader.attach.hooks import CacheAttribute, CompileFunctions
+from precast.loader.attach.import_hook import after_import
+from precast.loader.attach.libraries.flash_attention import ceil_div
+from precast.loader.attach.libraries.flashinfer import MAKERS, describe
+from precast.loader.attach.libraries.native_stubs import empty_where_absent
+from precast.loader.attach.library import Library
+from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
+
+_FLASH_ATTENTION = ("vllm.vllm_flash_attn.cute", "vllm.third_party.tml_fa4")
+_OTHERS = (  # their functions name cute.compile, and compile for others, or have seams of their own
+    *_FLASH_ATTENTION, "vllm.utils", "vllm.model_executor.warmup", "vllm.third_party.fmha_sm100",
+)  # fmt: skip
+_LINEAR = "vllm.model_executor.kernels.linear.cute_dsl"
+_REQUESTED = ("_warmup_registered", "_warmup_configs", "_warmup_m", "_warmup_n", "_warmup_k")
+DEVICES = ("device", "device_index", "device_id")
+
+_IN_CACHE = Keyed(filed=("_compiled_cache",), without=("_dispatch_trace", *_REQUESTED))
+_LL_BF16 = Keyed(filed=("_compiled_cache", "_splitk_cache"), without=_REQUESTED)
+
+
+def _on_this_device(it: Any, num_rows: int) -> tuple[int, int]:
+    return sys.modules["torch"].accelerator.current_device_index(), num_rows
+
+
+_MUSE = "vllm.models.muse_spark.nvidia.ops.cute_dsl"
+PASSED = {
+    f"{_MUSE}.moe_finalize_rmsnorm:_compiled_kernel": ("stream",),
+    f"{_MUSE}.qk_norm:_compiled_kernel": ("stream",),
+}
+"""The arguments that these functions pass on to the kernel at each call."""
+
+METHODS = {
+    "vllm.model_executor.warmup.jit_warmup_cutedsl_helper:VllmCuTeDSLJitKernel.compile": _IN_CACHE,
+    f"{_LINEAR}.ll_fp32w:LLFp32WGemm.compile": _IN_CACHE,
+    f"{_LINEAR}.ll_bf16:LLBf16Gemm._compile_splitk": _LL_BF16,
+    f"{_LINEAR}.ll_bf16:LLBf16Gemm._compile_dotprod": _LL_BF16,
+    f"{_LINEAR}.skinny_gemm:ShapeDynamicSkinnyGemm._compile": Keyed(filed=("_compiled",), without=_REQUESTED),
+    "vllm.models.qwen4_exp.nvidia.ops.cute_dsl.hc_down_silu:HcDownSiluGemm.compile": Keyed(
+        filed=("_compiled",), without=_REQUESTED
+    ),
+    **{
+        f"vllm.models.kimi_k3.nvidia.ops.cute_dsl.kda_skinny_gemm:KdaSkinnyGemm._compile_{which}": Keyed(
+            filed=(f"_compiled_{which}",),
+            without=(*_REQUESTED, "_compiled_n", "_compiled_k"),
+            entry=_on_this_device,
+        )
+        for which in ("n", "k")
+    },
+}
+"""The methods that compile for a key, and where each files its kernels."""
+
+_NATIVE = (
+    "vllm._C", "vllm._C_stable_libtorch", "vllm._moe_C", "vllm._moe_C_stable_libtorch", "vllm.cumem_allocator",
+    "vllm._flashmla_C", "vllm._flashmla_extension_C", "vllm.vllm_flash_attn._vllm_fa2_C",
+    "vllm.vllm_flash_attn._vllm_fa3_C",
+)  # fmt: skip
+_QUESTIONS = (  # asked while modules are imported; no kernel of the DSL depends on the answers
+    "cutlass_scaled_mm_supports_fp8", "cutlass_scaled_mm_supports_block_fp8", "cutlass_scaled_mm_supports_fp4",
+    "cutlass_group_gemm_supported",
+)  # fmt: skip
+
+
+def without_gpu() -> None:
+    """Let vLLM find the platform of the GPU that CUDA reports, and be imported without its native modules."""
+
+    def find_platform(module: ModuleType) -> None:
+        module.resolve_current_platform_cls_qualname = lambda: (  # type: ignore[attr-defined]
+            "vllm.platforms.cuda.NonNvmlCudaPlatform"
+        )
+
+    def answer(module: ModuleType) -> None:
+        operators: Any = sys.modules["torch"].ops._C
+        for name in _QUESTIONS:
+            if not hasattr(operators, name):
+                setattr(operators, name, lambda *args: False)
+
+    after_import({"vllm.platforms": find_platform})
+    empty_where_absent(_NATIVE, answer)
+
+
+LIBRARY = Library(
+    name="vllm",
+    distribution="vllm",
+    package="vllm",
+    seams=(
+        CompileFunctions("vllm", without=_OTHERS, devices=DEVICES, passed=PASSED),
+        ClassMethods("vllm", without=_OTHERS, devices=DEVICES),
+        KeyedMethods(METHODS),
+        *(
+            CacheAttribute(f"{package}.{module}", "compile_cache")
+            for package in _FLASH_ATTENTION
+            for module in ("interface", "compute_block_sparsity")
+        ),
+    ),
+    environment={"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0"},
+    answers={"cutlass.cute:ceil_div": ceil_div},
+    describe=describe,
+    makers=MAKERS,
+    without_gpu=without_gpu,
+)
