@@ -27,7 +27,7 @@ from precast.loader.attach.fact_check import source_digest
 from precast.loader.attach.guards import Guard, NotInstalled, folder_of, guard_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.import_hook import after_import
-from precast.loader.attach.late import reason_against
+from precast.loader.attach.late.reasons import reason_against
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
 from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
 from precast.loader.attach.recorder import Recorder, recording_path

@@ -14,7 +14,7 @@ from precast.loader.attach.cached_compile import CachedMapping, cached_compile
 from precast.loader.attach.compile_sites import compiles, function_of
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.import_hook import after_import, after_import_below, imported_below
-from precast.loader.attach.late import Held, if_held, if_imported
+from precast.loader.attach.late.holders import Held, if_held, if_imported
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
 

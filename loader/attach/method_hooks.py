@@ -14,7 +14,7 @@ from precast.loader.attach.cached_compile import cached_compile, tracking
 from precast.loader.attach.compile_sites import compiles, function_of
 from precast.loader.attach.compiler.dsl import Answers, answered_by
 from precast.loader.attach.import_hook import after_import, after_import_below, imported_below
-from precast.loader.attach.late import Held, if_held
+from precast.loader.attach.late.holders import Held, if_held
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
@@ -115,9 +115,9 @@ class KeyedMethods(Seam):
     def late(self, attachment: KernelSource, library: Library) -> str | None:
         return if_held(
             held
-            for place in self.methods
-            if (module := sys.modules.get(place.partition(":")[0])) is not None
-            for owner, method in [_method(module, place, library)]
+            for path in self.methods
+            if (module := sys.modules.get(path.partition(":")[0])) is not None
+            for owner, method in [_method(module, path, library)]
             for held in _held(owner, method, vars(owner)[method])
         )
 
@@ -128,9 +128,9 @@ class KeyedMethods(Seam):
                 setattr(owner, method, _filing(attachment, library, keyed, vars(owner)[method]))
 
 
-def _method(module: ModuleType, place: str, library: Library) -> tuple[type, str]:
+def _method(module: ModuleType, named: str, library: Library) -> tuple[type, str]:
     """The class of a method, and the method's name in it."""
-    of, _, path = place.partition(":")
+    of, _, path = named.partition(":")
     names, _, method = path.rpartition(".")
     owner: Any = module
     for name in names.split("."):
@@ -149,8 +149,7 @@ def _held(owner: type, name: str, value: Any) -> Iterator[Held]:
     (namespace,) = gc.get_referents(vars(owner))  # the dict behind the proxy
     yield namespace, path, value
     if isinstance(value, (staticmethod, classmethod)):
-        for home in (value, vars(value)):
-            yield home, path, value.__func__
+        yield value, path, value.__func__
 
 
 def _filing(attachment: KernelSource, library: Library, keyed: Keyed, original: FunctionType) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
 from precast.loader.attach.hooks import Decorator
 from precast.loader.attach.import_hook import after_import
-from precast.loader.attach.late import if_imported
+from precast.loader.attach.late.holders import if_imported
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.contract.recordings.key_reader import find
 
