@@ -24,7 +24,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 # The commands by the folder that holds their files, in the order of the help. One file is one command: its docstring
 # is the help, and its function ``command`` has the arguments and options.
 ROOMS = {
-    "make": ("new", "plan", "requests", "build", "check", "reproduce", "record"),
+    "make": ("new", "plan", "requests", "build", "check", "reproduce", "record", "harvest"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "error", "schema"),
     "measure": ("verify", "bench", "tune", "replay"),

@@ -23,6 +23,7 @@ import typer
 from precast.build.disk.scratch import write_atomically
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count, print_message
+from precast.cli.shared.own_target import own_target
 from precast.cli.shared.values import check_output_file
 from precast.loader.attach import library_named
 from precast.loader.contract.format.patterns import CACHE_NAME
@@ -30,7 +31,6 @@ from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.recording import Recorded, read_recording, read_untracked
 from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
-from precast.loader.machine.driver import NoDriver
 
 
 def command(
@@ -70,7 +70,7 @@ def command(
     if name is not None and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name of a manifest: use lower-case letters, digits and single dashes")
     before = read_recorded_manifest(output) if append and output.exists() else None
-    targets = [str(Target.parse(text)) for text in build_for or [target or _own_target()]]
+    targets = [str(Target.parse(text)) for text in build_for or [target or own_target("record for")]]
     if before and set(targets) != set(before.targets):
         raise ConfigError(
             f"{output} is for {', '.join(before.targets)}: record for {', '.join(targets)} in another file"
@@ -172,14 +172,3 @@ def _ended(status: int) -> str:
     ('ended with status 3', 'was ended by SIGINT')
     """
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-
-
-def _own_target() -> str:
-    """The target of this machine's GPU."""
-    from precast.loader import current_session
-
-    try:
-        capability = current_session().machines.driver.find().capability
-    except NoDriver as error:
-        raise ConfigError(f"{error}: name the GPU to record for, such as --target sm_100a") from None
-    return f"sm_{capability.major}{capability.minor}{'a' if capability.major >= 9 else ''}"

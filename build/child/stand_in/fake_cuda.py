@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from precast.build.child.stand_in.fake_triton import install_fake_triton
 from precast.kernels.adapters.scripts.meta_tensors import export_without_memory, without_memory
 from precast.loader.attach import after_import
 
@@ -93,6 +94,7 @@ def install_fake_cuda() -> None:
     if torch.cuda.Stream is Stream:
         return
     after_import({"cutlass.cute.runtime": export_without_memory})
+    install_fake_triton()
 
     cuda: Any = torch.cuda
     cuda.Event, cuda.CUDAGraph = Event, Graph

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import ManifestError
-from precast.build.plan.manifest import Entry, read_manifest
+from precast.build.plan.manifest import Entry, Manifest, read_manifest
 from precast.build.plan.yaml.reader import Node
 from precast.loader.attach import library_named
 from precast.loader.contract.format.config import value_text
@@ -66,16 +66,19 @@ def read_recorded_manifest(path: Path) -> RecordedManifest:
             manifest.toolchain.location,
         )
     return RecordedManifest(
-        name=manifest.name,
-        targets=tuple(map(str, manifest.targets)),
-        recorded=merged(kernel for entry in manifest.entries for kernel in _recorded(entry, manifest.targets)),
+        name=manifest.name, targets=tuple(map(str, manifest.targets)), recorded=recorded_keys(manifest)
     )
+
+
+def recorded_keys(manifest: Manifest) -> tuple[Recorded, ...]:
+    """The keys of a manifest all of whose entries are recorded; raises ManifestError at another entry."""
+    return merged(kernel for entry in manifest.entries for kernel in _recorded(entry, manifest.targets))
 
 
 def _recorded(entry: Entry, targets: tuple[Any, ...]) -> Iterator[Recorded]:
     function, _, library = (entry.source or "").partition("@")
     edited = entry.include or entry.exclude or entry.env or entry.parts or entry.skip_unsupported or entry.program
-    if not library or edited or entry.targets != targets or entry.op != library_named(library).op(function):
+    if not library or edited or entry.targets != targets or entry.op not in (None, library_named(library).op(function)):
         raise ManifestError(
             "'precast record' did not write this entry, so it cannot add to this file: record into another file, and "
             "build both",

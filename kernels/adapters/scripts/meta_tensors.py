@@ -158,6 +158,8 @@ def on(device: Any) -> Iterator[None]:
             if function is torch.Tensor.cuda:
                 return args[0].to(device)
             kwargs = {name: relocated(value) for name, value in (kwargs or {}).items()}
+            if type(kwargs.get("device")) is int:  # the number of a CUDA device
+                kwargs["device"] = torch.device(device)
             return function(*map(relocated, args), **kwargs)
 
     with contextlib.nullcontext() if torch.device(device).type == "cuda" else OnDevice():

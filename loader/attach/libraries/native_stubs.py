@@ -1,7 +1,4 @@
-"""What a library needs to be imported where there is no GPU: empty modules for its native ones that cannot be loaded.
-
-The builder replaces CUDA itself in its processes. A library declares by ``Library.without_gpu`` what else it asks.
-"""
+"""Stand-ins for an engine's native modules, in the builder's processes, which may have no GPU and no driver."""
 
 from __future__ import annotations
 
@@ -11,26 +8,38 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+_FAILURES = (ImportError, OSError, RuntimeError, AssertionError)
 
-def empty_where_absent(names: Collection[str], filled: Callable[[ModuleType], None] | None = None) -> None:
-    """Give empty modules for those of these names that are not installed, or whose libraries cannot be loaded here.
 
-    Parameters
-    ----------
-    names
-        Modules of native code.
-    filled
-        Called with each empty module, to put into place what its import would have.
+def empty_where_absent(names: Collection[str]) -> None:
+    """Give empty modules for those of these names that are not installed, or that cannot be imported here.
+
+    Functions of an empty module do nothing.
 
     >>> empty_where_absent(["precast.no_such_extension"])
     >>> import precast.no_such_extension
+    >>> precast.no_such_extension.sort(1, 2) is None
+    True
     """
-    sys.meta_path.insert(0, _Finder(frozenset(names), filled))
+    sys.meta_path.insert(0, _Finder(frozenset(names)))
+
+
+class _Empty(ModuleType):
+    """A module that has every function."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _nothing
+
+
+def _nothing(*args: object, **kwargs: object) -> None:
+    pass
 
 
 class _Finder(MetaPathFinder):
-    def __init__(self, names: frozenset[str], filled: Callable[[ModuleType], None] | None) -> None:
-        self._names, self._filled = names, filled
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -40,25 +49,26 @@ class _Finder(MetaPathFinder):
         after = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (finder.find_spec(fullname, path, target) for finder in after)
         real = next((spec for spec in found if spec is not None), None)
-        return ModuleSpec(fullname, _Loader(real, self._filled), origin=real.origin if real else None)
+        return ModuleSpec(fullname, _Loader(real), origin=real.origin if real else None)
 
 
 class _Loader(Loader):
-    """Loads the real module, or an empty one where that fails."""
+    """Loads the real module, or an empty one where that fails, as without ``libcuda.so.1``."""
 
-    def __init__(self, real: ModuleSpec | None, filled: Callable[[ModuleType], None] | None) -> None:
-        self._real, self._filled = real, filled
+    def __init__(self, real: ModuleSpec | None) -> None:
+        self._real = real
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         if self._real is not None and self._real.loader is not None:
             try:
                 return self._real.loader.create_module(self._real)
-            except ImportError:  # such as libcuda.so.1
+            except _FAILURES:
                 self._real = None
-        return None
+        return _Empty(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         if self._real is not None and self._real.loader is not None:
-            self._real.loader.exec_module(module)
-        elif self._filled is not None:
-            self._filled(module)
+            try:
+                self._real.loader.exec_module(module)
+            except _FAILURES:
+                module.__class__ = _Empty

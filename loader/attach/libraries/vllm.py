@@ -65,12 +65,9 @@ METHODS = {
 _NATIVE = (
     "vllm._C", "vllm._C_stable_libtorch", "vllm._moe_C", "vllm._moe_C_stable_libtorch", "vllm.cumem_allocator",
     "vllm._flashmla_C", "vllm._flashmla_extension_C", "vllm.vllm_flash_attn._vllm_fa2_C",
-    "vllm.vllm_flash_attn._vllm_fa3_C",
+    "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm._C",
 )  # fmt: skip
-_QUESTIONS = (  # asked while modules are imported; no kernel of the DSL depends on the answers
-    "cutlass_scaled_mm_supports_fp8", "cutlass_scaled_mm_supports_block_fp8", "cutlass_scaled_mm_supports_fp4",
-    "cutlass_group_gemm_supported",
-)  # fmt: skip
+_QUESTIONS = "_supports_"  # asked while modules are imported; no kernel of the DSL depends on the answers
 
 
 def without_gpu() -> None:
@@ -81,14 +78,34 @@ def without_gpu() -> None:
             "vllm.platforms.cuda.NonNvmlCudaPlatform"
         )
 
-    def answer(module: ModuleType) -> None:
-        operators: Any = sys.modules["torch"].ops._C
-        for name in _QUESTIONS:
-            if not hasattr(operators, name):
-                setattr(operators, name, lambda *args: False)
+    def inspect_here(module: ModuleType) -> None:
+        module._run_in_subprocess = lambda function: function()  # type: ignore[attr-defined]
 
-    after_import({"vllm.platforms": find_platform})
-    empty_where_absent(_NATIVE, answer)
+    empty_where_absent(_NATIVE)
+    after_import(
+        {
+            "vllm.platforms": find_platform,
+            "vllm._custom_ops": _answer_for_operators,  # afterwards: it registers shapes for the operators that exist
+            "vllm.model_executor.models.registry": inspect_here,  # another process would ask the machine again
+        }
+    )
+
+
+def _answer_for_operators(module: ModuleType) -> None:
+    """Have operators of native modules that are not here do nothing."""
+    operators: Any = sys.modules["torch"].ops
+
+    class Operators(type(operators._C)):  # type: ignore[misc]
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name.startswith("__"):
+                    raise
+                return lambda *args, **kwargs: False if _QUESTIONS in name else None
+
+    for name in ("_C", "_moe_C", "_C_cache_ops"):
+        setattr(operators, name, Operators(name))
 
 
 LIBRARY = Library(

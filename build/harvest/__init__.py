@@ -1,0 +1,1 @@
+"""Harvests: the keys of kernels that libraries have compiled into their own caches on disk."""
