@@ -72,7 +72,8 @@ def fail(message: str) -> int:
 
 def files(requirements: Iterable[str]) -> list[Path]:
     """The files on which an environment depends: pins, metadata, C sources, this script, and wheels given as files."""
-    metadata = ("pyproject.toml", "hatch_build.py", "loader/pyproject.toml", "loader/version.py")
+    of_loader = ("pyproject.toml", "version.py", "precast_attach.pth")
+    metadata = ("pyproject.toml", "hatch_build.py", *(f"loader/{name}" for name in of_loader))
     native = sorted((ROOT / "loader" / "native").rglob("*.[ch]"))  # an editable install compiles the call path
     fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), *native, Path(__file__)]
     return fixed + [Path(r) for r in requirements if r.endswith(".whl")]

@@ -10,11 +10,13 @@ It needs no compiler. Importing it imports neither torch nor tvm_ffi nor any cac
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from precast.loader.import_lock import IMPORT_LOCK
 
+TYPE_CHECKING = False  # typing's own would import typing, which takes longer than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from precast.loader.api import caches, explain, freeze, get, ops, stats, torch_op, variants
     from precast.loader.counts import Stats
     from precast.loader.errors import (

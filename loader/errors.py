@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing's own would import typing, which errors do not need
 if TYPE_CHECKING:
     from typing import Any
 

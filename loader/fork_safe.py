@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing's own would import typing, which takes longer than this
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
+    from typing import Any, TypeVar
 
     V = TypeVar("V")
 

@@ -7,7 +7,8 @@ compile a kernel, it is looked up in the caches first.
     loader.attach(["quack"])
     import quack
 
-``python -m precast.loader.attach [options] script.py ...`` does the same for a program that is not to be changed.
+``python -m precast.loader.attach [options] script.py ...`` does the same for a program that is not to be changed, and
+the variable ``PRECAST_ATTACH`` for every process that inherits it (``precast.loader.activation``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast, get_args
 
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode
 from precast.loader.attach.compiler import dsl, host_values, placeholder
@@ -26,6 +27,7 @@ from precast.loader.attach.fact_check import source_digest
 from precast.loader.attach.guards import Guard, NotInstalled, folder_of, guard_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.import_hook import after_import
+from precast.loader.attach.late.reasons import reason_against
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
 from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
 from precast.loader.attach.recorder import Recorder, recording_path
@@ -77,15 +79,17 @@ def attach(
 ) -> Attachment:
     """Have libraries take their kernels from caches. Call this before they are imported.
 
-    A second call attaches further libraries. It may also change ``mode`` and ``missing``, for all: to ``frozen``,
-    for example, once a server is warm.
+    A second call attaches further libraries; one that is attached stays as it is. It may also change ``mode`` and
+    ``missing``, for all: to ``frozen``, for example, once a server is warm. A library that is imported already is
+    refused where something in the process has taken what would be replaced.
 
     Parameters
     ----------
     libraries
         Names, or libraries of one's own; every shipped one that is installed if None.
     mode
-        ``"serve"``, ``"record"`` or ``"frozen"``; if None, the mode of an earlier call, or ``"serve"``.
+        ``"serve"``, ``"record"`` or ``"frozen"``; if None, the mode of an earlier call, else that of the variable
+        ``PRECAST_ATTACH_MODE``, else ``"serve"``.
     missing
         What happens to a kernel that no cache has: ``"compile"`` as before (the default), ``"raise"``, or
         ``"skip"`` (it launches nothing, for a recording whose results do not count).
@@ -112,28 +116,29 @@ def attach(
     """
     global _current
     chosen = _chosen(libraries)
-    _check_not_imported(chosen)
     path = Path(recording) if recording is not None else None
     if _current is None:
         recorder = Recorder(path or recording_path())
-        attachment = Attachment(mode or "serve", missing=missing or "compile", recorder=recorder, target=target)
+        attachment = Attachment(mode or _mode(), missing=missing or "compile", recorder=recorder, target=target)
     else:
         attachment = _current
         if (path not in (None, attachment.recorder.path)) or target not in (None, attachment.target):
             raise ConfigError("this process is attached with another recording or target: pass both in the first call")
-        attachment.change(mode, missing)
+    by_name = {library.name: library for library in chosen if library.name not in attachment.libraries}
+    chosen = list(by_name.values())
+    for library in chosen:
+        _check_in_time(library, attachment, placeholders=without_compiler and not placeholder.is_installed())
+    attachment.change(mode, missing)
     finders, attached_before = list(sys.meta_path), dict(attachment.libraries)
     new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
-        if not placeholder.is_installed():
+        if _current is None and not placeholder.is_installed():
             dsl.install(attachment.note_untracked if attachment.recording else None)
         for library in chosen:
             _install(library, attachment, without_compiler)
     except BaseException:
-        sys.meta_path[:], attachment.libraries = (
-            finders,
-            attached_before,
-        )  # no module was imported yet: the hooks are gone
+        # The hooks of modules to come are gone; those of imported modules were checked, and do not fail.
+        sys.meta_path[:], attachment.libraries = finders, attached_before
         if new:
             placeholder.uninstall()
         raise
@@ -166,19 +171,25 @@ def _chosen(libraries: Iterable[str | Library] | None) -> list[Library]:
     return chosen
 
 
-def _check_not_imported(libraries: Iterable[Library]) -> None:
-    """A module that was imported before keeps the functions that it took, without hooks."""
-    attached_before = {} if _current is None else _current.libraries
-    for library in libraries:
-        if library.package in sys.modules and library.name not in attached_before:
-            raise ConfigError(
-                f"{library.package} is already imported: call precast.loader.attach before the first import of it"
-            )
+def _mode() -> Mode:
+    """The mode of a first call that names none."""
+    named = os.environ.get("PRECAST_ATTACH_MODE") or "serve"
+    if named not in get_args(Mode):
+        raise ConfigError(f"PRECAST_ATTACH_MODE={named} is not a mode: use {', '.join(get_args(Mode))}")
+    return cast("Mode", named)
+
+
+def _check_in_time(library: Library, attachment: Attachment, *, placeholders: bool) -> None:
+    """Before anything is changed: a refused call leaves the process as it was."""
+    reason = reason_against(library, attachment, placeholders=placeholders)
+    if reason is not None:
+        raise ConfigError(
+            f"{reason}: attach {library.name} before the first import of {library.package}, in the program or"
+            f" by PRECAST_ATTACH={library.name} in its environment"
+        )
 
 
 def _install(library: Library, attachment: Attachment, without_compiler: bool) -> None:
-    if library.name in attachment.libraries:
-        return
     for name, value in library.environment.items():
         os.environ.setdefault(name, value)
     for seam in library.seams:

@@ -58,9 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--mode",
         choices=["serve", "record", "frozen"],
-        default="serve",
-        help="serve: take kernels from caches (the default); frozen: the same, but a kernel that no cache has is an"
-        " error with the manifest lines that would build it; record: also write every key to a file",
+        help="serve: take kernels from caches (the default, unless PRECAST_ATTACH_MODE names another mode); frozen: the"
+        " same, but a kernel that no cache has is an error with the manifest lines that would build it; record: also"
+        " write every key to a file",
     )
     parser.add_argument(
         "--missing",

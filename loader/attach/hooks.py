@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
 from precast.loader.attach.cached_compile import CachedMapping, cached_compile
 from precast.loader.attach.compile_sites import compiles, function_of
 from precast.loader.attach.compiler import placeholder
-from precast.loader.attach.import_hook import after_import, after_import_below
+from precast.loader.attach.import_hook import after_import, after_import_below, imported_below
+from precast.loader.attach.late.holders import Held, if_held, if_imported
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.errors import ConfigError
 
@@ -35,6 +37,10 @@ class Decorator(Seam):
 
         after_import({self.module: change})
 
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        """It has decorated the functions of every module that imported it."""
+        return if_imported(self.module)
+
 
 class Functions(Seam):
     """Functions of one module, by name, that compile and return a kernel, memoised or not."""
@@ -49,6 +55,12 @@ class Functions(Seam):
                 setattr(module, name, cached_compile(attachment, library, inspect.unwrap(value), value))
 
         after_import({self.module: change})
+
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        module = sys.modules.get(self.module)
+        if module is None:
+            return None
+        return if_held((vars(module), f"{self.module}:{name}", _member(module, name, library)) for name in self.names)
 
 
 class CompileFunctions(Seam):
@@ -71,16 +83,29 @@ class CompileFunctions(Seam):
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
-            for name, value in list(vars(module).items()):
-                function = function_of(value)
-                if function is None or function.__module__ != module.__name__:
-                    continue
-                if compiles(function, self.through):
-                    type_only = self.passed.get(f"{module.__name__}:{name}", ())
-                    hooked = cached_compile(attachment, library, function, value, type_only, devices=self.devices)
-                    setattr(module, name, hooked)
+            for name, function, value in self._functions(module):
+                type_only = self.passed.get(f"{module.__name__}:{name}", ())
+                hooked = cached_compile(attachment, library, function, value, type_only, devices=self.devices)
+                setattr(module, name, hooked)
 
         after_import_below(self.package, change, without=self.without)
+
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        modules = imported_below(self.package, without=self.without).values()
+        return if_held(
+            (vars(module), f"{module.__name__}:{name}", value)
+            for module in modules
+            for name, _, value in self._functions(module)
+        )
+
+    def _functions(self, module: ModuleType) -> list[tuple[str, FunctionType, Any]]:
+        """The functions of a module that compile, with their names and as the module has them, decorated."""
+        listed = [(name, function_of(value), value) for name, value in list(vars(module).items())]
+        return [
+            (name, function, value)
+            for name, function, value in listed
+            if function is not None and function.__module__ == module.__name__ and compiles(function, self.through)
+        ]
 
 
 class CacheAttribute(Seam):
@@ -94,16 +119,33 @@ class CacheAttribute(Seam):
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
-            for name, function in list(vars(module).items()):
-                original = getattr(function, self.attribute, None) if isinstance(function, FunctionType) else None
-                if original is None or function.__module__ != module.__name__:
-                    continue
+            for name, function, original in self._functions(module):
                 cache = CachedMapping(attachment, library, f"{module.__name__}:{name}", original)
                 outer = cache.recording_calls(function) if attachment.recording else function
                 setattr(outer, self.attribute, cache)
                 setattr(module, name, outer)
 
         after_import({self.module: change})
+
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        module = sys.modules.get(self.module)
+        return None if module is None else if_held(self._held(module, attachment.recording))
+
+    def _held(self, module: ModuleType, recording: bool) -> Iterator[Held]:
+        """What is replaced: the mappings, and in a recording the functions, too."""
+        for name, function, original in self._functions(module):
+            yield vars(function), f"{self.module}:{name}.{self.attribute}", original
+            if recording:
+                yield vars(module), f"{self.module}:{name}", function
+
+    def _functions(self, module: ModuleType) -> list[tuple[str, FunctionType, Any]]:
+        """The functions of a module that have the attribute, with their names and their mappings."""
+        return [
+            (name, value, original)
+            for name, value in list(vars(module).items())
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__
+            if (original := getattr(value, self.attribute, None)) is not None
+        ]
 
 
 def _member(module: ModuleType, name: str, library: Library) -> Any:

@@ -54,6 +54,24 @@ def _change_imported(change_of: Callable[[str], Change | None]) -> None:
             change(module)
 
 
+def imported_below(package: str, *, without: Sequence[str] = ()) -> dict[str, ModuleType]:
+    """The modules of a package that are imported already, or are being imported; its own ``__init__`` counts.
+
+    A folder without ``__init__.py`` has no code, so it is not one of them.
+
+    >>> "json.decoder" in imported_below("json"), imported_below("no_such_package")
+    (True, {})
+    """
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType)
+        and _below(name, package)
+        and not any(_below(name, other) for other in without)
+        and getattr(module, "__file__", None) is not None
+    }
+
+
 def _below(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.guards import Guard, guard_of
+from precast.loader.attach.import_hook import imported_below
 from precast.loader.contract.format.config import config_text, value_text
 from precast.loader.contract.recordings.recording import LIBRARY_NAME
 from precast.loader.contract.values import Immutable
@@ -70,6 +71,15 @@ class Seam(Immutable):
     def install(self, attachment: KernelSource, library: Library) -> None:
         """Replace it, now or as soon as its module is imported."""
         raise NotImplementedError
+
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        """Why it is too late to install it in this process; None while every later call will go through it.
+
+        This is called for every seam before any is installed, so it also raises what ``install`` would raise for a
+        module that is imported already. A kind of seam that does not define it is late as soon as a module of the
+        library is imported.
+        """
+        return next((f"{name} is already imported" for name in imported_below(library.package)), None)
 
 
 def _refuses_nothing(forms: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -11,7 +13,8 @@ from typing import Any
 from precast.loader.attach.cached_compile import cached_compile, tracking
 from precast.loader.attach.compile_sites import compiles, function_of
 from precast.loader.attach.compiler.dsl import Answers, answered_by
-from precast.loader.attach.import_hook import after_import, after_import_below
+from precast.loader.attach.import_hook import after_import, after_import_below, imported_below
+from precast.loader.attach.late.holders import Held, if_held
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
@@ -46,6 +49,17 @@ class ClassMethods(Seam):
                         setattr(owner, name, staticmethod(hooked))
 
         after_import_below(self.package, change, without=self.without)
+
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        modules = imported_below(self.package, without=self.without).values()
+        return if_held(
+            held
+            for module in modules
+            for owner in _classes_of(module)
+            for name, value in list(vars(owner).items())
+            if (function := static_function(value)) is not None and compiles(function)
+            for held in _held(owner, name, value)
+        )
 
     def _of_each_class(
         self, attachment: KernelSource, library: Library, function: FunctionType, original: Any
@@ -98,20 +112,44 @@ class KeyedMethods(Seam):
         modules = {place.partition(":")[0] for place in self.methods}
         after_import({module: functools.partial(self._change, attachment, library) for module in modules})
 
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        return if_held(
+            held
+            for path in self.methods
+            if (module := sys.modules.get(path.partition(":")[0])) is not None
+            for owner, method in [_method(module, path, library)]
+            for held in _held(owner, method, vars(owner)[method])
+        )
+
     def _change(self, attachment: KernelSource, library: Library, module: ModuleType) -> None:
         for place, keyed in self.methods.items():
-            of, _, path = place.partition(":")
-            if of == module.__name__:
-                names, _, method = path.rpartition(".")
-                owner: Any = module
-                for name in names.split("."):
-                    owner = getattr(owner, name, None)
-                if method not in vars(owner or object):
-                    raise ConfigError(
-                        f"{of} has no {path}: {library.name} is declared for another version of "
-                        f"{library.distribution}: do not attach {library.name}, or install that version"
-                    )
+            if place.partition(":")[0] == module.__name__:
+                owner, method = _method(module, place, library)
                 setattr(owner, method, _filing(attachment, library, keyed, vars(owner)[method]))
+
+
+def _method(module: ModuleType, named: str, library: Library) -> tuple[type, str]:
+    """The class of a method, and the method's name in it."""
+    of, _, path = named.partition(":")
+    names, _, method = path.rpartition(".")
+    owner: Any = module
+    for name in names.split("."):
+        owner = getattr(owner, name, None)
+    if method not in vars(owner or object):
+        raise ConfigError(
+            f"{of} has no {path}: {library.name} is declared for another version of "
+            f"{library.distribution}: do not attach {library.name}, or install that version"
+        )
+    return owner, method
+
+
+def _held(owner: type, name: str, value: Any) -> Iterator[Held]:
+    """What a hook of a method replaces: the value in its class, and the function in a static or class method."""
+    path = f"{owner.__module__}:{owner.__qualname__}.{name}"
+    (namespace,) = gc.get_referents(vars(owner))  # the dict behind the proxy
+    yield namespace, path, value
+    if isinstance(value, (staticmethod, classmethod)):
+        yield value, path, value.__func__
 
 
 def _filing(attachment: KernelSource, library: Library, keyed: Keyed, original: FunctionType) -> Callable[..., Any]:

@@ -1,4 +1,5 @@
-"""Build hook: compiles the call path into the loader's wheel, or into the source tree for an editable install.
+"""Build hook: compiles the call path into the loader's wheel, or into the source tree for an editable install, and puts
+``precast_attach.pth`` where Python reads it when it starts.
 
 Where it cannot be compiled, the wheel is pure Python, and kernels are called through ``tvm_ffi``. The variable
 ``PRECAST_NATIVE`` decides otherwise: ``1`` makes that an error, ``0`` leaves native code out.
@@ -23,6 +24,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE = "PRECAST_NATIVE"
 NAME = "_callpath.abi3.so"
+ACTIVATION = "precast_attach.pth"
 COMPILE = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-g0", "-ffile-prefix-map=/=")
 LINK = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
 _OLDEST_GLIBC = 17  # of the wheel tags
@@ -33,10 +35,14 @@ class NotCompiled(Exception):
 
 
 class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles ``callpath`` and ``host_program``."""
+    """Compiles ``callpath`` and ``host_program``; everything but one file goes into the folder ``precast/loader``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the wheel is packed."""
+        # The table of pyproject.toml is sorted, so that its rule for all files would come before a rule for one.
+        self.build_config.sources = {ACTIVATION: ACTIVATION, **self.build_config.sources}
+        if version == "editable":
+            build_data["force_include_editable"][str(Path(self.root, ACTIVATION))] = ACTIVATION
         setting = os.environ.get(VARIABLE, "")
         if setting == "0":
             return

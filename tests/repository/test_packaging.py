@@ -9,19 +9,23 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from configparser import ConfigParser
 from email import message_from_bytes
 from email.message import Message
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import hatchling
 import pytest
 
+from precast.loader.activation import plugin
 from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("kernels", "manifests", "build", "cli")
 NATIVE = ("include", "libprecast", "host_program")  # the C sources that the builder compiles
 COMPILED = "native/_callpath.abi3.so"
+ACTIVATION = "precast_attach.pth"  # at the top of the wheel, where Python reads it when it starts
 LEFT_OUT = (".git", ".work", "__pycache__", ".*_cache", ".hypothesis", Path(COMPILED).name)
 
 pytestmark = pytest.mark.slow
@@ -99,9 +103,10 @@ def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
     """Its Python modules and the compiled call path; no C source."""
     wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_loader"))
     info = f"precast_loader-{VERSION}.dist-info/"
-    metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
-    modules = {n for n in sources("loader", "precast/loader/") if not n.endswith((".c", ".h", "hatch_build.py"))}
-    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}"}
+    metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+    left_out = (".c", ".h", "hatch_build.py", ACTIVATION)
+    modules = {n for n in sources("loader", "precast/loader/") if not n.endswith(left_out)}
+    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", ACTIVATION}
     assert "Tag: cp310-abi3-manylinux_2_" in wheel.read(f"{info}WHEEL").decode()
     assert "precast/loader/py.typed" in wheel.namelist()
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
@@ -146,10 +151,9 @@ def test_a_loader_without_native_code_is_for_every_host(made: dict[str, Path], t
     )
     frontend("env", "PRECAST_NATIVE=0", *command)
     wheel = wheel_of(tmp_path, "precast_loader")
-    assert (
-        wheel.name.endswith("-py3-none-any.whl")
-        and f"precast/loader/{COMPILED}" not in zipfile.ZipFile(wheel).namelist()
-    )
+    names = zipfile.ZipFile(wheel).namelist()
+    assert wheel.name.endswith("-py3-none-any.whl") and f"precast/loader/{COMPILED}" not in names
+    assert ACTIVATION in names
 
 
 def test_native_code_that_must_be_there_and_cannot_be_compiled(made: dict[str, Path], tmp_path: Path) -> None:
@@ -195,6 +199,30 @@ def test_an_editable_install_reads_the_tree(made: dict[str, Path]) -> None:
     built, loader = (Path(p).resolve() for p in done.stdout.split())
     assert built == made["tree"] / "build" / "__init__.py"
     assert loader == made["tree"] / "loader" / "__init__.py"
+
+
+def test_each_process_of_an_installation_reads_the_variable(made: dict[str, Path], tmp_path: Path) -> None:
+    """Of an editable one, and of a wheel."""
+    installed = tmp_path / "installed"
+    frontend(sys.executable, "-m", "venv", "--without-pip", installed)
+    pip = (sys.executable, "-m", "pip", "--python", installed / "bin" / "python", "install", "-q", "--no-deps")
+    frontend(*pip, "--no-index", wheel_of(made["out"], "precast_loader"))
+    script = "import sys; print('precast.loader.activation' in sys.modules, 'precast.loader' in sys.modules)"
+    for folder in (made["editable"], installed):
+        for named, printed in (("quack", "True True\n"), ("", "False False\n")):
+            words = ["env", f"PRECAST_ATTACH={named}", str(folder / "bin" / "python"), "-I", "-c", script]
+            done = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/")
+            assert (done.stdout, done.stderr) == (printed, "")
+
+
+def test_engines_find_the_plug_in(made: dict[str, Path]) -> None:
+    wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_loader"))
+    points = ConfigParser()
+    points.read_string(wheel.read(f"precast_loader-{VERSION}.dist-info/entry_points.txt").decode())
+    assert points.sections() == ["sglang.srt.plugins", "vllm.general_plugins"]
+    for group in points.sections():
+        (point,) = (EntryPoint(name, value, group) for name, value in points.items(group))
+        assert point.name == "precast" and point.load() is plugin
 
 
 def test_a_built_wheel_imports_alone(made: dict[str, Path], tmp_path: Path) -> None:

@@ -196,8 +196,7 @@ def install(version: str) -> bool:
         raise NoCompiler(f"{DSL} is imported already: attach without without_compiler=True")
     if is_installed():
         return False
-    spec = find_spec(DSL)
-    if spec is not None and spec.loader is not None:  # without a loader it is a bare folder, of another package
+    if not is_needed():
         raise NoCompiler(f"{DSL} is installed here: attach without without_compiler=True")
     sys.meta_path.insert(0, _Finder(version))
     return True
@@ -209,6 +208,16 @@ def uninstall() -> None:
     for name, module in list(sys.modules.items()):
         if isinstance(module, _Module):
             del sys.modules[name]
+
+
+def is_needed() -> bool:
+    """Whether the DSL is not installed here, so that its names are placeholders or nothing."""
+    if is_installed():
+        return True
+    if DSL in sys.modules:
+        return False
+    spec = find_spec(DSL)
+    return spec is None or spec.loader is None  # without a loader it is a bare folder, of another package
 
 
 def is_installed() -> bool:

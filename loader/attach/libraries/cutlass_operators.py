@@ -78,6 +78,10 @@ class OperatorCompile(Seam):
 
         after_import({_BASE: note_arguments, _MODULE: serve})
 
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        """Never: a method is looked up in its class at each call."""
+        return None
+
 
 def describe(value: Any, notes: Mapping[str, Any] | None = None) -> tuple[str, tuple[Any, ...]] | None:
     """The form of a compilation; None for any other value."""

@@ -16,6 +16,7 @@ from typing import Any
 from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
 from precast.loader.attach.hooks import Decorator
 from precast.loader.attach.import_hook import after_import
+from precast.loader.attach.late.holders import if_imported
 from precast.loader.attach.library import KernelSource, Library, Seam
 from precast.loader.contract.recordings.key_reader import find
 
@@ -36,6 +37,10 @@ class EpilogueFactories(Seam):
                     setattr(module, name, noting_arguments(attachment.notes, path, function, value))
 
         after_import({self.module: change})
+
+    def late(self, attachment: KernelSource, library: Library) -> str | None:
+        """The epilogues that were made before were not noted."""
+        return if_imported(self.module)
 
 
 def noting_arguments(

@@ -155,8 +155,9 @@ refused("another recording or target", [], target="sm_100a")
 from minilib import kernels
 assert attach([]) is first and kernels.decorated.__wrapped__.__closure__ is None
 assert begin() is first
-late = Library(name="late", distribution="minilib", package="minilib", seams=())
-refused("minilib is already imported: call precast.loader.attach before the first import", [late])
+seams = (Decorator("minilib.jit", "jit_cache"),)
+late = Library(name="late", distribution="minilib", package="minilib", seams=seams)
+refused("minilib.jit is already imported: attach late before the first import of minilib", [late])
 assert "late" not in first.libraries
 """
     passes(code, path=[write_library(tmp_path / "site", FILES)])

@@ -1,0 +1,53 @@
+"""Holders: what in this process has taken a value that a hook would replace."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable
+from types import FrameType, ModuleType
+from typing import Any
+
+Held = tuple[object, str, Any]
+"""The namespace that a hook changes, the path of the value in it, and the value."""
+
+
+def if_imported(module: str) -> str | None:
+    """The reason of a seam that has no effect on what its module has done already.
+
+    >>> if_imported("json"), if_imported("no_such_module")
+    ('json is already imported', None)
+    """
+    return f"{module} is already imported" if module in sys.modules else None
+
+
+def if_held(values: Iterable[Held]) -> str | None:
+    """The reason of a seam that replaces these values: something else than their own namespaces holds one of them.
+
+    >>> import json
+    >>> if_held([(vars(json.decoder), "json.decoder:JSONDecodeError", json.decoder.JSONDecodeError)])
+    'json has taken json.decoder:JSONDecodeError already'
+    """
+    listed = list(values)  # exhausted, so that no generator holds a value
+    homes: dict[int, set[int]] = {}
+    paths: dict[int, str] = {}
+    for home, path, value in listed:
+        homes.setdefault(id(value), set()).add(id(home))
+        paths[id(value)] = path
+    originals = [value for _, _, value in listed]
+    own = {id(originals), *map(id, listed)}
+    for holder in gc.get_referrers(*originals) if originals else ():
+        if id(holder) in own or isinstance(holder, FrameType):
+            continue
+        for value in gc.get_referents(holder):
+            if id(value) in homes and id(holder) not in homes[id(value)]:
+                return f"{_name_of(holder)} has taken {paths[id(value)]} already"
+    return None
+
+
+def _name_of(holder: Any) -> str:
+    """The module whose namespace this is, or the kind of any other object."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and vars(module) is holder:
+            return name
+    return f"an object of type {type(holder).__name__}"
