@@ -21,8 +21,17 @@ from precast.kernels.authoring.declare import GRID, Declaration, attach
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.hints import Tuned
 from precast.kernels.authoring.schema import keys_of
-from precast.loader.attach import CacheAttribute, Guard, Keyed, KeyedMethods, Library, library_named
-from precast.loader.attach.method_hooks import STATE, compiled_by, static_function
+from precast.loader.attach import (
+    STATE,
+    CacheAttribute,
+    Guard,
+    Keyed,
+    KeyedMethods,
+    Library,
+    compiled_by,
+    library_named,
+    static_function,
+)
 from precast.loader.contract.format.config import Config, to_json
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.recordings.key_reader import decode, find, original_of
@@ -135,10 +144,10 @@ def _plain(form: Any) -> Any:
 
 def _keyed(library: Library, path: str) -> tuple[type, Callable[..., Any], Keyed] | None:
     """A method that files what it compiles: its class, the method, and how it files; None for any other function."""
-    place, _, method = path.rpartition(".")
-    if ":" not in place:
+    class_path, _, method = path.rpartition(".")
+    if ":" not in class_path:
         return None
-    owner = find(place)
+    owner = find(class_path)
     seams = [seam for seam in library.seams if isinstance(seam, KeyedMethods)]
     how = next((keyed for seam in seams if (keyed := seam.keyed(owner, method))), None)
     return None if how is None else (owner, getattr(owner, method), how)
@@ -146,10 +155,10 @@ def _keyed(library: Library, path: str) -> tuple[type, Callable[..., Any], Keyed
 
 def _function_of(path: str) -> Callable[..., Any]:
     """The compile function itself, below every cache; a class method is bound to its class."""
-    place, _, name = path.rpartition(".")
-    if ":" not in place:
+    class_path, _, name = path.rpartition(".")
+    if ":" not in class_path:
         return original_of(path)
-    owner = find(place)
+    owner = find(class_path)
     function = static_function(inspect.getattr_static(owner, name))
     if function is None:
         raise SourceError(f"{path} is an object's method, which its library does not declare: use KeyedMethods for it")

@@ -29,7 +29,7 @@ from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decora
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.late.reasons import reason_against
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
-from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
+from precast.loader.attach.method_hooks import STATE, ClassMethods, Keyed, KeyedMethods, compiled_by, static_function
 from precast.loader.attach.recorder import Recorder, recording_path
 from precast.loader.attach.seam_count import SeamCount
 from precast.loader.contract.recordings.keys import UnknownKey
@@ -38,6 +38,7 @@ from precast.loader.errors import ConfigError
 
 __all__ = [
     "SHIPPED",
+    "STATE",
     "Attachment",
     "CacheAttribute",
     "ClassMethods",
@@ -58,10 +59,12 @@ __all__ = [
     "after_import",
     "attach",
     "attached",
+    "compiled_by",
     "declare",
     "guard_of",
     "library_named",
     "source_digest",
+    "static_function",
 ]
 
 _current: Attachment | None = None  # of this process: see Attachment

@@ -39,7 +39,7 @@ def cached_compile(
     For ``type_only`` parameters, only a number's type is in the key; of ``devices``, a device's number is not. ``path``
     is where the function is found, if that is not its own name.
     """
-    place = path or f"{function.__module__}:{function.__qualname__}"
+    path = path or f"{function.__module__}:{function.__qualname__}"
     signature = inspect.signature(function)
     compile_it = tracking(original) if attachment.recording else original
 
@@ -54,7 +54,7 @@ def cached_compile(
         arguments = {name: typical(value) if name in type_only else value for name, value in bound.arguments.items()}
         arguments |= {name: 0 for name in devices if type(arguments.get(name)) is int}
         own = functools.partial(_run_with_answers, function, args, kwargs)
-        kernel = attachment.obtain(library, place, arguments, own=own)
+        kernel = attachment.obtain(library, path, arguments, own=own)
         if kernel is None and any(hasattr(type(value), "__dlpack__") for value in arguments.values()):
             raise NoKey
         return kernel

@@ -71,7 +71,7 @@ class CompileFunctions(Seam):
     passes them an inner function that compiles is recognised too. A call with a tensor compiles as before, since a
     tensor cannot be a key. ``passed`` names parameters, by ``module:function``, that the library passes to the kernel
     at each call and leaves out of its own key: of a number, a pointer or a stream among them only the type belongs to
-    the key. ``devices`` names parameters that are a device's number, which is no part of a key: all devices of a
+    the key. ``devices`` names parameters that are a device's number, which does not belong to a key: all devices of a
     machine are one kind.
     """
 

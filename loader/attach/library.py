@@ -106,7 +106,7 @@ class Library(Immutable, kw_only=True):
         The functions that build or load the library's native modules, as ``module:function`` or
         ``module:Class.method``: a program that is recorded without a GPU gets modules that do nothing.
     without_gpu
-        Called in the builder's processes, before the library is imported, where it asks the machine for more than CUDA;
+        Called in the builder's processes, before the library is imported, where it queries more than CUDA;
         its compile functions then get tensors without memory, streams and events.
     refuses
         Why an encoded key is valid in this process only, so that its kernel is compiled as before; None for all others.

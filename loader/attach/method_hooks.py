@@ -27,7 +27,7 @@ class ClassMethods(Seam):
     """Every static method and class method of a package's classes that calls ``cute.compile`` itself, memoised or not.
 
     They are recognised as ``CompileFunctions`` recognises functions. A class method has keys of its own for each class
-    that it is called on. ``devices`` names parameters that are a device's number, which is no part of a key.
+    that it is called on. ``devices`` names parameters that are a device's number, which does not belong to a key.
     """
 
     package: str
@@ -105,11 +105,11 @@ class KeyedMethods(Seam):
 
     def keyed(self, owner: type, method: str) -> Keyed | None:
         """How a method of a class keeps its kernels; None for one that is not among these."""
-        places = (f"{base.__module__}:{base.__qualname__}.{method}" for base in owner.__mro__)
-        return next((self.methods[place] for place in places if place in self.methods), None)
+        paths = (f"{base.__module__}:{base.__qualname__}.{method}" for base in owner.__mro__)
+        return next((self.methods[path] for path in paths if path in self.methods), None)
 
     def install(self, attachment: KernelSource, library: Library) -> None:
-        modules = {place.partition(":")[0] for place in self.methods}
+        modules = {path.partition(":")[0] for path in self.methods}
         after_import({module: functools.partial(self._change, attachment, library) for module in modules})
 
     def late(self, attachment: KernelSource, library: Library) -> str | None:
@@ -122,9 +122,9 @@ class KeyedMethods(Seam):
         )
 
     def _change(self, attachment: KernelSource, library: Library, module: ModuleType) -> None:
-        for place, keyed in self.methods.items():
-            if place.partition(":")[0] == module.__name__:
-                owner, method = _method(module, place, library)
+        for path, keyed in self.methods.items():
+            if path.partition(":")[0] == module.__name__:
+                owner, method = _method(module, path, library)
                 setattr(owner, method, _filing(attachment, library, keyed, vars(owner)[method]))
 
 
@@ -168,18 +168,19 @@ def _filing(attachment: KernelSource, library: Library, keyed: Keyed, original: 
             with answered_by(answers):
                 return _Ran(original(it, *args, **kwargs))
 
-        found = attachment.obtain(library, path, {STATE: state_of(it, keyed), **given}, own=with_answers)
-        if found is None:
+        kernels = attachment.obtain(library, path, {STATE: state_of(it, keyed), **given}, own=with_answers)
+        if kernels is None:
             return tracked(it, *args, **kwargs)
-        if isinstance(found, _Ran):  # it has filed the kernels itself
-            return found.returned
-        if not isinstance(found, tuple):  # the kernel that does nothing, of a recording without the compiler
+        if isinstance(kernels, _Ran):  # it has filed them itself
+            return kernels.returned
+        if not isinstance(kernels, tuple):  # the kernel that does nothing, of a recording without the compiler
             for name in keyed.filed:
-                setattr(it, name, _Filled(found))
-            return found
-        returned, filed = found
-        for name, kernels in filed.items():
-            entries = kernels if keyed.entry is None else {keyed.entry(it, **given): next(iter(kernels.values()))}
+                setattr(it, name, _Filled(kernels))
+            return kernels
+        returned, filed = kernels
+        for name, entries in filed.items():
+            if keyed.entry is not None:
+                entries = {keyed.entry(it, **given): next(iter(entries.values()))}
             getattr(it, name).update(entries)
         return returned
 
@@ -215,11 +216,11 @@ def state_of(it: Any, keyed: Keyed) -> tuple[tuple[str, Any], ...]:
 
 def compiled_by(owner: type, method: Callable[..., Any], keyed: Keyed, state: Any, given: Mapping[str, Any]) -> Any:
     """What a method returns and files, on an object with these attributes; for the builder."""
-    made: Any = object.__new__(owner)  # without what its constructor would ask of the machine
+    instance: Any = object.__new__(owner)  # without what its constructor would ask of the machine
     for name, value in (*state, *((name, {}) for name in keyed.filed)):
-        object.__setattr__(made, name, value)
-    returned = method(made, **given)
-    return returned, {name: dict(getattr(made, name)) for name in keyed.filed if getattr(made, name)}
+        object.__setattr__(instance, name, value)
+    returned = method(instance, **given)
+    return returned, {name: dict(getattr(instance, name)) for name in keyed.filed if getattr(instance, name)}
 
 
 def static_function(value: Any) -> FunctionType | None:

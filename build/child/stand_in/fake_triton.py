@@ -14,7 +14,7 @@ def install_fake_triton() -> None:
 
 
 def _driver(module: ModuleType) -> None:
-    """The driver's C code is compiled and linked with libcuda when it is first asked for anything."""
+    """The driver's C code is compiled and linked with libcuda when it is first used."""
     utilities: Any = vars(module)["CudaUtils"]
     utilities.__init__ = lambda self: None
     for name in ("load_binary", "cuOccupancyMaxActiveClusters", "set_printf_fifo_size", "launch"):

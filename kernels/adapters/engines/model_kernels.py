@@ -1,8 +1,8 @@
 """What the enumeration of a model's kernels has in common, whichever the engine.
 
 ``precast record --engine ENGINE --model config.json`` runs the engine's module of this folder as a program, on tensors
-without memory. The engine makes the model, and is asked for the kernels that it would compile while it warms up. A
-step that fails is reported and costs itself alone.
+without memory. The engine makes the model, and gives the keys of the kernels that it would compile while it warms up. A
+step that fails is reported and skipped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def folder_of_config(path: str) -> Path:
     """The folder that an engine takes for a model: of a ``config.json``, or the one that holds it."""
-    place = Path(path)
-    return place.parent if place.is_file() else place
+    folder = Path(path)
+    return folder.parent if folder.is_file() else folder
 
 
 def say(text: str) -> None:

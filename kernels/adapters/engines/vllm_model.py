@@ -18,7 +18,7 @@ _WARM_UP = "vllm.model_executor.warmup"
 
 
 def main() -> None:
-    """Make the model, and ask for every key."""
+    """Make the model, and compile every key."""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     given = options()
     config = engine_config(str(given.model), given.tensor_parallel)
@@ -51,6 +51,8 @@ def engine_config(model: str, tensor_parallel: int) -> Any:
 
 def _join_group(world: int) -> None:
     """Be the first process of a group whose others are not there."""
+    import torch
+
     distributed = importlib.import_module("vllm.distributed")
     backend = "gloo"
     if world > 1:
@@ -58,6 +60,7 @@ def _join_group(world: int) -> None:
         backend = "fake"
     distributed.init_distributed_environment(world, 0, meeting_place(), 0, backend=backend)
     distributed.ensure_model_parallel_initialized(world, 1)
+    importlib.import_module("vllm.v1.worker.workspace").init_workspace_manager(torch.device("cuda", 0))
 
 
 def make_model(config: Any, registry: Any) -> Any:
@@ -77,13 +80,13 @@ def _build_metadata(config: Any, registry: Any) -> None:
     import torch
 
     layers = config.compilation_config.static_forward_context
-    made = set()
+    kinds = set()
     for name, layer in layers.items():
         backend = getattr(layer, "get_attn_backend", None)
         spec = layer.get_kv_cache_spec(config) if hasattr(layer, "get_kv_cache_spec") else None
-        if backend is None or spec is None or (kind := (backend().full_cls_name(), spec)) in made:
+        if backend is None or spec is None or (kind := (backend().full_cls_name(), spec)) in kinds:
             continue
-        made.add(kind)
+        kinds.add(kind)
         with step(f"the attention kernels of {name}"), registry.activate():
             backend().get_builder_cls()(spec, [name], config, torch.device("cuda", 0))
 
@@ -93,17 +96,17 @@ def compile_registered(config: Any, registry: Any) -> None:
     import inspect
 
     base = importlib.import_module(f"{_WARM_UP}.jit_warmup_cutedsl_helper").VllmCuTeDSLJitKernel
-    asked = {kernel: list(calls) for kernel, calls in registry._registrations.items() if _of_dsl(kernel, base)}
+    requested = {kernel: list(calls) for kernel, calls in registry._registrations.items() if _of_dsl(kernel, base)}
     for kernel in _kernels_of_imported_modules(base):
         parameters = inspect.signature(kernel.get_warmup_keys).parameters.values()
         needed = [p.name for p in parameters if p.default is p.empty]
-        if kernel not in asked and needed in ([], ["vllm_config"]):
-            asked[kernel] = [((), {})]
-        elif kernel not in asked:
+        if kernel not in requested and needed in ([], ["vllm_config"]):
+            requested[kernel] = [((), {})]
+        elif kernel not in requested:
             say(
                 f"not enumerated: {type(kernel).__name__}, whose keys need {', '.join(needed)} (no layer registered it)"
             )
-    for kernel, calls in asked.items():
+    for kernel, calls in requested.items():
         with step(f"the keys of {type(kernel).__name__}"):
             takes_config = "vllm_config" in inspect.signature(kernel.get_warmup_keys).parameters
             keys = {}

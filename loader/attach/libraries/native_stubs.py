@@ -48,8 +48,8 @@ class _Finder(MetaPathFinder):
         if not any(fullname == name or fullname.startswith(f"{name}.") for name in self._names):
             return None
         after = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        found = (finder.find_spec(fullname, path, target) for finder in after)
-        spec = next((spec for spec in found if spec is not None), None) or ModuleSpec(fullname, None)
+        specs = (finder.find_spec(fullname, path, target) for finder in after)
+        spec = next((spec for spec in specs if spec is not None), None) or ModuleSpec(fullname, None)
         spec.loader = _Loader(spec.loader)
         return spec
 
@@ -62,7 +62,7 @@ class _Loader(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         try:
-            return None if self._real is None else self._real.create_module(spec)  # type: ignore[no-any-return]
+            return None if self._real is None else self._real.create_module(spec)
         except _FAILURES:
             self._real = None
             return None

@@ -67,7 +67,7 @@ _NATIVE = (
     "vllm._flashmla_C", "vllm._flashmla_extension_C", "vllm.vllm_flash_attn._vllm_fa2_C",
     "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm",
 )  # fmt: skip
-_QUESTIONS = "_supports_"  # asked while modules are imported; no kernel of the DSL depends on the answers
+_QUESTIONS = "_supports_"  # called while modules are imported; no kernel of the DSL depends on the answers
 
 
 def without_gpu() -> None:
