@@ -1,7 +1,8 @@
 """Run a program and write a manifest of the kernels that its libraries compile.
 
 On a machine with a GPU the program runs as it is. With --target it runs on any machine, on tensors without memory,
-until it reads a value that a kernel computes.
+until it reads a value that a kernel computes. With --engine and --model, the engine makes the model without weights,
+and what its layers would compile is recorded.
 """
 
 from __future__ import annotations
@@ -32,16 +33,33 @@ from precast.loader.contract.recordings.recording import Recorded, read_recordin
 from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
 
+_ENGINES = ("vllm",)
+
 
 def command(
-    program: Annotated[list[str], typer.Argument(help="The program and its arguments, after '--'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write.", metavar="FILE")],
+    program: Annotated[list[str] | None, typer.Argument(help="The program and its arguments, after '--'.")] = None,
     target: Annotated[
         str | None,
         typer.Option(
             "--target", "-t", help="Record for this target, such as sm_100a, without a GPU.", metavar="TARGET"
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            help="In place of a program: an engine, whose kernels for --model are recorded; vllm.",
+            metavar="NAME",
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="The engine's model: its config.json. No weights are read.", metavar="FILE"),
+    ] = None,
+    tensor_parallel: Annotated[
+        int, typer.Option("--tensor-parallel", help="Over how many GPUs the engine spreads each layer.", min=1)
+    ] = 1,
     library: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,7 +81,11 @@ def command(
         bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
     ] = False,
 ) -> None:
-    words = _words(program)
+    if engine is not None:
+        words = _engine_words(engine, model, tensor_parallel, program)
+        target = target or own_target("record for")
+    else:
+        words = _words(program, model)
     for library_name in library or ():
         library_named(library_name)
     _check_output(output)
@@ -94,8 +116,29 @@ def command(
         raise typer.Exit(1)
 
 
-def _words(program: list[str]) -> list[str]:
+def _engine_words(engine: str, model: Path | None, tensor_parallel: int, program: list[str] | None) -> list[str]:
+    """The program that makes an engine's model and compiles what its layers choose."""
+    if engine not in _ENGINES:
+        raise ConfigError(f"--engine {engine}: the engines are {', '.join(_ENGINES)}; record a program of another one")
+    if program:
+        raise ConfigError(f"--engine {engine} needs no program: remove {' '.join(program)!r}")
+    if model is None:
+        raise ConfigError(f"--engine {engine} needs the model: add --model config.json")
+    config = model / "config.json" if model.is_dir() else model
+    if config.name != "config.json" or not config.is_file():
+        raise ConfigError(f"{config} is not a model's config.json: name that file, or the folder that has it")
+    if find_spec(engine) is None:
+        raise ConfigError(f"{engine} is not installed here: pip install {engine}, or record where it is")
+    module = f"precast.kernels.adapters.engines.{engine}_model"
+    return ["-m", module, str(config.absolute()), "--tensor-parallel", str(tensor_parallel)]
+
+
+def _words(program: list[str] | None, model: Path | None) -> list[str]:
     """``SCRIPT ...`` or ``-m MODULE ...``: a leading ``python`` is this Python."""
+    if not program:
+        raise ConfigError("no program is given: write it after '--', or use --engine with --model")
+    if model is not None:
+        raise ConfigError("--model belongs to --engine: add --engine vllm, or remove --model")
     words = program[1:] if Path(program[0]).name.startswith("python") else program
     if len(words) > 1 and words[0] == "-m":
         return words

@@ -111,7 +111,7 @@ def install_fake_cuda() -> None:
     accelerator.device_index = _entered
     accelerator.current_device_index = lambda: 0
     accelerator.current_stream = lambda device=None: Stream()
-    accelerator.synchronize = _nothing
+    accelerator.synchronize = accelerator.empty_cache = accelerator.set_device_index = _nothing
     bindings: Any = torch._C
     bindings._cuda_getCurrentRawStream = lambda device=None: 0
     tensor: Any = torch.Tensor

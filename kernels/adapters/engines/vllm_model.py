@@ -6,7 +6,9 @@ own functions give the keys to compile. Kernels of Triton are left out: nothing 
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterable
@@ -15,12 +17,14 @@ from typing import Any
 from precast.kernels.adapters.engines.model_kernels import meeting_place, options, say, step
 
 _WARM_UP = "vllm.model_executor.warmup"
+_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_DISABLE_PYNCCL": "1", "VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}
 
 
 def main() -> None:
     """Make the model, and compile every key."""
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     given = options()
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
     config = engine_config(str(given.model), given.tensor_parallel)
     with importlib.import_module("vllm.config").set_current_vllm_config(config):
         _join_group(given.tensor_parallel)
@@ -45,6 +49,7 @@ def engine_config(model: str, tensor_parallel: int) -> Any:
         skip_tokenizer_init=True,
         load_format="dummy",
         tensor_parallel_size=tensor_parallel,
+        disable_custom_all_reduce=True,
         distributed_executor_backend="mp" if tensor_parallel > 1 else None,
     ).create_engine_config()
 
@@ -54,13 +59,30 @@ def _join_group(world: int) -> None:
     import torch
 
     distributed = importlib.import_module("vllm.distributed")
-    backend = "gloo"
     if world > 1:
-        importlib.import_module("torch.testing._internal.distributed.fake_pg")
-        backend = "fake"
+        _let_nobody_answer(world)
+    backend = "fake" if world > 1 else "gloo"
     distributed.init_distributed_environment(world, 0, meeting_place(), 0, backend=backend)
     distributed.ensure_model_parallel_initialized(world, 1)
     importlib.import_module("vllm.v1.worker.workspace").init_workspace_manager(torch.device("cuda", 0))
+
+
+def _let_nobody_answer(world: int) -> None:
+    """Give every group torch's fake backend, whose collectives do nothing, and no queue to the other processes."""
+    import torch
+
+    importlib.import_module("torch.testing._internal.distributed.fake_pg")
+    new_group: Any = torch.distributed.new_group
+
+    @functools.wraps(new_group)
+    def fake_group(ranks: Any = None, timeout: Any = None, backend: Any = None, **more: Any) -> Any:
+        return new_group(ranks, timeout, "fake", **more)
+
+    torch.distributed.new_group = fake_group
+    queue = importlib.import_module("vllm.distributed.device_communicators.shm_broadcast").MessageQueue
+    queue.create_from_process_group = staticmethod(lambda *args, **kwargs: None)
+    state: Any = importlib.import_module("vllm.distributed.parallel_state")
+    state.in_the_same_node_as = lambda *args, **kwargs: [True] * world
 
 
 def make_model(config: Any, registry: Any) -> Any:
@@ -88,13 +110,14 @@ def _build_metadata(config: Any, registry: Any) -> None:
             continue
         kinds.add(kind)
         with step(f"the attention kernels of {name}"), registry.activate():
-            backend().get_builder_cls()(spec, [name], config, torch.device("cuda", 0))
+            builder = backend().get_builder_cls()
+            more = {"block_table_width": -(-config.model_config.max_model_len // spec.block_size)}
+            taken = {n: value for n, value in more.items() if n in inspect.signature(builder).parameters}
+            builder(spec, [name], config, torch.device("cuda", 0), **taken)
 
 
 def compile_registered(config: Any, registry: Any) -> None:
     """Compile the keys of all registered kernels of the DSL, and of those that a config alone gives the keys of."""
-    import inspect
-
     base = importlib.import_module(f"{_WARM_UP}.jit_warmup_cutedsl_helper").VllmCuTeDSLJitKernel
     requested = {kernel: list(calls) for kernel, calls in registry._registrations.items() if _of_dsl(kernel, base)}
     for kernel in _kernels_of_imported_modules(base):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -26,16 +26,27 @@ def empty_where_absent(names: Collection[str]) -> None:
 
 
 class _Empty(ModuleType):
-    """A module that has every function."""
+    """A module that has every name."""
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
+    def __getattr__(self, name: str) -> _Name:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _nothing
+        return _Name()
 
 
-def _nothing(*args: object, **kwargs: object) -> None:
-    pass
+class _Name:
+    """A name of an empty module. As a function it does nothing; as a decorator, with options or not, it leaves a
+    function as it is."""
+
+    def __getattr__(self, name: str) -> _Name:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and callable(args[0]) and not kwargs:
+            return args[0]
+        return None if args else self
 
 
 class _Finder(MetaPathFinder):

@@ -65,7 +65,7 @@ METHODS = {
 _NATIVE = (
     "vllm._C", "vllm._C_stable_libtorch", "vllm._moe_C", "vllm._moe_C_stable_libtorch", "vllm.cumem_allocator",
     "vllm._flashmla_C", "vllm._flashmla_extension_C", "vllm.vllm_flash_attn._vllm_fa2_C",
-    "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm",
+    "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm", "tilelang",
 )  # fmt: skip
 _QUESTIONS = "_supports_"  # called while modules are imported; no kernel of the DSL depends on the answers
 
