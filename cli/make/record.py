@@ -60,6 +60,14 @@ def command(
     tensor_parallel: Annotated[
         int, typer.Option("--tensor-parallel", help="Over how many GPUs the engine spreads each layer.", min=1)
     ] = 1,
+    engine_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine-option",
+            help="An option as the engine's server gets it, such as kv_cache_dtype=fp8; may be repeated.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     library: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,7 +90,12 @@ def command(
     ] = False,
 ) -> None:
     if engine is not None:
-        words = _engine_words(engine, model, tensor_parallel, program)
+        words = [
+            *_engine_words(engine, model, program),
+            "--tensor-parallel",
+            str(tensor_parallel),
+            *(engine_option or ()),
+        ]
         target = target or own_target("record for")
     else:
         words = _words(program, model)
@@ -116,7 +129,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _engine_words(engine: str, model: Path | None, tensor_parallel: int, program: list[str] | None) -> list[str]:
+def _engine_words(engine: str, model: Path | None, program: list[str] | None) -> list[str]:
     """The program that makes an engine's model and compiles what its layers choose."""
     if engine not in _ENGINES:
         raise ConfigError(f"--engine {engine}: the engines are {', '.join(_ENGINES)}; record a program of another one")
@@ -129,8 +142,7 @@ def _engine_words(engine: str, model: Path | None, tensor_parallel: int, program
         raise ConfigError(f"{config} is not a model's config.json: name that file, or the folder that has it")
     if find_spec(engine) is None:
         raise ConfigError(f"{engine} is not installed here: pip install {engine}, or record where it is")
-    module = f"precast.kernels.adapters.engines.{engine}_model"
-    return ["-m", module, str(config.absolute()), "--tensor-parallel", str(tensor_parallel)]
+    return ["-m", f"precast.kernels.adapters.engines.{engine}_model", str(config.absolute())]
 
 
 def _words(program: list[str] | None, model: Path | None) -> list[str]:

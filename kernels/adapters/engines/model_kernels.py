@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 
 def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -25,7 +27,23 @@ def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=folder_of_config)
     parser.add_argument("--tensor-parallel", type=int, default=1)
-    return parser.parse_args(argv)
+    parser.add_argument("option", nargs="*", type=option)
+    return parser.parse_intermixed_args(argv)
+
+
+def option(text: str) -> tuple[str, Any]:
+    """An option of the engine: its name, and a JSON value or a word.
+
+    >>> option("block_size=64"), option("kv_cache_dtype=fp8")
+    (('block_size', 64), ('kv_cache_dtype', 'fp8'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, such as kv_cache_dtype=fp8")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def folder_of_config(path: str) -> Path:

@@ -6,15 +6,17 @@ own functions give the keys to compile. Kernels of Triton are left out: nothing 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from precast.kernels.adapters.engines.model_kernels import meeting_place, options, say, step
+from precast.loader.errors import ConfigError
 
 _WARM_UP = "vllm.model_executor.warmup"
 _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_DISABLE_PYNCCL": "1", "VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}
@@ -25,7 +27,7 @@ def main() -> None:
     given = options()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    config = engine_config(str(given.model), given.tensor_parallel)
+    config = engine_config(str(given.model), given.tensor_parallel, dict(given.option))
     with importlib.import_module("vllm.config").set_current_vllm_config(config):
         _join_group(given.tensor_parallel)
         registry = importlib.import_module(f"{_WARM_UP}.jit_warmup").JitWarmupRegistry(config)
@@ -40,18 +42,23 @@ def main() -> None:
             warm_up_layers(config, model)
 
 
-def engine_config(model: str, tensor_parallel: int) -> Any:
+def engine_config(model: str, tensor_parallel: int, more: Mapping[str, Any]) -> Any:
     """vLLM's configuration of a model without weights."""
     arguments = importlib.import_module("vllm.engine.arg_utils").EngineArgs
-    return arguments(
-        model=model,
-        tokenizer=model,
-        skip_tokenizer_init=True,
-        load_format="dummy",
-        tensor_parallel_size=tensor_parallel,
-        disable_custom_all_reduce=True,
-        distributed_executor_backend="mp" if tensor_parallel > 1 else None,
-    ).create_engine_config()
+    names = {field.name for field in dataclasses.fields(arguments)}
+    for name in more:
+        if name not in names:
+            raise ConfigError(f"vLLM has no option {name!r}: use the names of its EngineArgs")
+    given = {
+        "model": model,
+        "tokenizer": model,
+        "skip_tokenizer_init": True,
+        "load_format": "dummy",
+        "tensor_parallel_size": tensor_parallel,
+        "disable_custom_all_reduce": True,
+        "distributed_executor_backend": "mp" if tensor_parallel > 1 else None,
+    }
+    return arguments(**{**given, **more}).create_engine_config()
 
 
 def _join_group(world: int) -> None:
