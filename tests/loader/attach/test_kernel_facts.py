@@ -34,6 +34,8 @@ AT_IMPORT = float(os.environ.get("FACTY_AT_IMPORT", "1"))
 
 @functools.cache
 def compiled(value, scale=None):
+    import facty.lazy
+
     x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     value = float(value) * (scale(1) if scale else 1) * AT_IMPORT * settings.factor() * facthelper.scaling.SCALE
@@ -51,6 +53,7 @@ def factor():
     return float(os.environ.get("FACTY_FACTOR", "1"))
 """,
     "facty/other.py": "TEXT = 1\n",
+    "facty/lazy.py": "import os\n\nLEVEL = os.environ.get('FACTY_LEVEL', 'info')\n",
     "facty_seams.py": """
 from precast.loader.attach import Functions, Library
 
@@ -143,7 +146,7 @@ def test_the_facts_are_what_the_kernel_is_made_of_and_nothing_else(shop: Path) -
 
 def test_it_is_served_where_the_facts_hold(shop: Path) -> None:
     assert served(shop, BUILT) == ["served", ""]
-    assert served(shop, {**BUILT, "FACTY_LOG": "yes"}) == ["served", ""]
+    assert served(shop, {**BUILT, "FACTY_LOG": "yes", "FACTY_LEVEL": "debug"}) == ["served", ""]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""``precast record --engine``: what it refuses, before anything of an engine is imported."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.builds import precast
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--engine", "vllm"), "--engine vllm needs the model: add --model config.json"),
+        (("--engine", "vlm", "--model", "m"), "--engine vlm: the engines are vllm"),
+        (("--engine", "vllm", "--model", "nowhere"), "nowhere is not a model's config.json"),
+        (("--engine", "vllm", "--model", "m", "--", "python", "ask.py"), "--engine vllm needs no program: remove"),
+        (("--model", "m", "--", "python", "ask.py"), "--model belongs to --engine"),
+        ((), "no program is given: write it after '--', or use --engine with --model"),
+    ],
+)
+def test_it_says_what_is_missing(
+    words: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text("{}")
+    done = precast(tmp_path / "store", "record", "-t", "sm_100a", "-o", "out.yaml", *words)
+    assert done.returncode == 2 and reason in done.stderr, done.stderr
+    assert not (tmp_path / "out.yaml").exists()
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vllm is installed here")
+def test_an_engine_that_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    model = ("--model", tmp_path / "config.json")
+    done = precast(
+        tmp_path / "store", "record", "-t", "sm_100a", "-o", tmp_path / "out.yaml", "--engine", "vllm", *model
+    )
+    assert done.returncode == 2 and "vllm is not installed here: pip install vllm" in done.stderr, done.stderr

@@ -1,0 +1,97 @@
+"""vLLM and SGLang themselves: their functions and models are recorded, built and served, all without a GPU.
+
+``tests/engines/prepare.sh`` makes the Python that these tests need.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.source_tree import ROOT
+
+PYTHON = os.environ.get("PRECAST_ENGINES", "")
+HERE = Path(__file__).parent
+SERVE = ROOT / "tests" / "helpers" / "attach" / "serve_attached.py"
+NO_DEVICE = "NoCudaDevice"
+MODEL = """
+import json, sys
+from transformers import CONFIG_MAPPING
+kind, architecture, folder = sys.argv[1:]
+config = CONFIG_MAPPING[kind]().to_dict() | {"architectures": [architecture], "torch_dtype": "bfloat16"}
+print(json.dumps(config, default=str), file=open(f"{folder}/config.json", "w"))
+"""
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not PYTHON, reason="PRECAST_ENGINES names no Python with vLLM and SGLang (tests/engines/prepare.sh)"
+    ),
+]
+
+
+def run(folder: Path, *words: object, **more: str) -> str:
+    """Run the engines' Python. Two of the copies of FlashAttention-4 are built for CUDA 13 only."""
+    environment = {
+        **os.environ, "PRECAST_CUDA": "13", "XDG_CACHE_HOME": str(folder / "store"), "PYTHONPATH": str(ROOT), **more
+    }  # fmt: skip
+    done = subprocess.run(
+        [PYTHON, *map(str, words)], env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def precast(folder: Path, *words: object) -> str:
+    return run(folder, "-m", "precast.cli.main", *words)
+
+
+def served(folder: Path, engine: str, dsl: str, program: Path) -> dict[str, Any]:
+    words = (SERVE, "sm_100a", engine, dsl, program)
+    answer: dict[str, Any] = json.loads(run(folder, *words, PRECAST_CACHE_PATH="cache").splitlines()[-1])
+    return answer
+
+
+@pytest.mark.parametrize(("engine", "calls"), [("vllm", 9), ("sglang", 5)])
+def test_its_own_functions(engine: str, calls: int, tmp_path: Path) -> None:
+    program = HERE / f"calls_{engine}.py"
+    precast(tmp_path, "record", "-t", "sm_100a", "--library", engine, "-o", "all.yaml", "--", "python", program)
+    precast(tmp_path, "build", "all.yaml", "-o", "cache")
+    for dsl in ("forbidden", "hidden"):
+        answer = served(tmp_path, engine, dsl, program)
+        ended = {name: end for name, end in answer["ended"].items() if not end.startswith(NO_DEVICE)}
+        assert ended == ({"call_function_of_a_device": "returned"} if engine == "vllm" else {})
+        assert len(answer["ended"]) == calls and not any(misses for _, misses in answer["counts"].values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "architecture", "options", "kernels"),
+    [
+        ("deepseek_v4", "DeepseekV4ForCausalLM", ("--tensor-parallel", "8"), 14),
+        ("qwen3_next", "Qwen3NextForCausalLM", ("--engine-option", "gdn_prefill_backend=cutedsl"), 9),
+    ],
+)
+def test_what_a_model_warms_up(
+    kind: str, architecture: str, options: tuple[str, ...], kernels: int, tmp_path: Path
+) -> None:
+    run(tmp_path, "-c", MODEL, kind, architecture, tmp_path)
+    model = ("--engine", "vllm", "--model", tmp_path / "config.json", *options)
+    said = precast(tmp_path, "record", "-t", "sm_100a", *model, "-o", "model.yaml")
+    assert f"({'vllm'} {kernels})" in said and "not enumerated" not in said
+    precast(tmp_path, "build", "model.yaml", "-o", "cache")
+    assert f"{kernels} of {kernels} artifacts present" in precast(tmp_path, "check", "model.yaml", "cache")
+
+
+def test_the_sites_that_attach_reaches() -> None:
+    code = "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('vllm').origin).parents[1])"
+    folder = run(ROOT, "-c", code).strip()
+    counted = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "engine_sites.py", folder], capture_output=True, text=True, check=True
+    ).stdout
+    assert "of 53 sites with plain or keyed arguments 53 are reached" in counted
+    assert "of 21 sites with plain or keyed arguments 21 are reached" in counted
