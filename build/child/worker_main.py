@@ -216,13 +216,22 @@ def _kernel_facts(request: Mapping[str, Any], observer: Observer, before: Collec
     """What decided the kernel of an attached library beside its key."""
     source = FunctionRef.parse(request["source"])
     return kernel_facts(
-        source.module,
+        _modules_of(source),
         library_named(source.library).package,
         request["config"],
         requests=observer.requests,
         compiling=observer.recent,
         new=[name for name in sys.modules if name not in before],
     ).to_json()
+
+
+def _modules_of(source: FunctionRef) -> set[str]:
+    """The module of a function, and of a method those of the bases of its class."""
+    names = source.function.split(".")[:-1]
+    owner: Any = sys.modules[source.module]
+    for name in names:
+        owner = getattr(owner, name)
+    return {source.module, *(base.__module__ for base in owner.__mro__)} if names else {source.module}
 
 
 def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:

@@ -33,7 +33,7 @@ _NO_FACTS = re.compile(
 
 
 def kernel_facts(
-    module: str,
+    modules: Collection[str],
     package: str,
     config: object,
     *,
@@ -41,12 +41,13 @@ def kernel_facts(
     compiling: Collection[Request],
     new: Collection[str],
 ) -> KernelFacts:
-    """The facts of a kernel that a function of a module has compiled.
+    """The facts of a kernel that a function has compiled.
 
     Parameters
     ----------
-    module, package
-        The function's module, and the package of its library.
+    modules, package
+        The function's module, those of the bases of its class, and the package of its library: a class of a user may
+        derive from one of the library.
     config
         The key, whose forms may name modules.
     requests, compiling
@@ -54,8 +55,13 @@ def kernel_facts(
     new
         The modules that were imported while it ran.
     """
-    named = {name for name in named_modules(config) if _may_count(name) and name.partition(".")[0] not in _STANDARD}
-    parts = kernel_modules({module, *new, *named}, package) | named
+    users = {name for name in modules if not is_below(name, package)}
+    named = {
+        name
+        for name in {*named_modules(config), *users}
+        if _may_count(name) and name.partition(".")[0] not in _STANDARD
+    }
+    parts = kernel_modules({*modules, *new, *named}, package) | named
     own = {file for name in sys.modules if is_below(name, package) and (file := _file(name))}
     importing = {file for name in parts if uses_dsl(name) and (file := _file(name))}
     calling = own | {file for name in parts if (file := _file(name))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ LIBRARY = Library(
 )
 """,
 }
+USERS = {
+    "userbase.py": "from methody.kernels import Base\n\n\nclass Middle(Base):\n    scale = 5\n",
+    "userclass.py": "from userbase import Middle\n\n\nclass Last(Middle):\n    pass\n",
+}
+OF_USER = "from userclass import Last\nLast.of_class(3)\n"
 CALLS = """
 from methody.kernels import Base, Derived, Jit, OfDevice, Static
 
@@ -135,7 +141,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("methods")
     site = write_library(folder / "site", LIBRARY, package="methody", distribution="methody")
     (site / "methody-1.0.dist-info" / "entry_points.txt").write_text("[precast.libraries]\nmethody = methody_seams\n")
-    (folder / "program.py").write_text(CALLS.replace("DEVICE", "0"))
+    for name, text in USERS.items():
+        (site / name).write_text(text)
+    (folder / "program.py").write_text(CALLS.replace("DEVICE", "0") + OF_USER)
     manifest = folder / "methody.yaml"
     target = ("-t", "sm_90a", "--library", "methody", "-o", manifest)
     for words in (
@@ -147,11 +155,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def serve(shop: Path, code: str, *, absent: bool = False, calls: str = CALLS) -> subprocess.CompletedProcess[str]:
+def serve(
+    shop: Path, code: str, *, absent: bool = False, calls: str = CALLS, site: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run calls where the compiler is forbidden, or hidden from the process."""
     begin = SERVE.replace("ABSENT", str(absent))
     program = f"{hidden(shop) if absent else FORBID}\n{begin}\n{calls.replace('DEVICE', '3')}\n{code}"
-    return run("-c", program, path=[shop / "site"], cache=shop / "cache")
+    return run("-c", program, path=[site or shop / "site"], cache=shop / "cache")
 
 
 def hidden(shop: Path) -> str:
@@ -185,7 +195,18 @@ def test_the_manifest_has_each_key_once(shop: Path) -> None:
     cache = Cache(shop / "cache")
     found = {op.rpartition("_")[0]: len(cache.op(op).artifacts) for op in cache.index.ops}
     assert found.pop("attach.methody.kernels_jit_compile") == 2
-    assert set(found.values()) == {1} and len(found) == 6
+    assert set(found.values()) == {1} and len(found) == 7
+
+
+@pytest.mark.parametrize("edited", ["", *USERS])
+def test_a_class_of_a_user_is_refused_after_an_edit(shop: Path, tmp_path: Path, edited: str) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(shop / "site", site)
+    if edited:
+        (site / edited).write_text(USERS[edited].replace("scale = 5", "scale = 6").replace("    pass", "    scale = 7"))
+    done = serve(shop, "", calls=OF_USER, site=site)
+    reason = f"the source of {edited.removesuffix('.py')} differs from the one that the kernel was built with"
+    assert (done.returncode == 0) == (not edited) and (not edited or reason in done.stderr), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
