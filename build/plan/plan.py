@@ -85,7 +85,7 @@ def make_plan(
     entries = [(e, _description(e, described)) for m in manifests for e in m.entries]
     matrices = [(matrix_of(entry, d), d) for entry, d in entries]
     _check_size(matrices, targets)
-    drafts = [draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles)]
+    drafts = _once(draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles))
     _check_duplicates(d.variant for d in drafts)
     drafts = _ranked(drafts)
     supported, skipped = _check_supported(drafts, refusals)
@@ -197,6 +197,19 @@ def _on_each_gpu(draft: _Draft, profiles: Profiles) -> Iterator[Variant]:
             env=entry.environment(variant.target, profile),
             assumed=entry.assumed(profile),
         )
+
+
+def _once(drafts: Iterable[_Draft]) -> list[_Draft]:
+    """Each key of an attached library once, also where several files list it: models share kernels."""
+    first: dict[str, Variant] = {}
+    kept = []
+    for draft in drafts:
+        variant = draft.variant
+        other = first.setdefault(variant.identity, variant)
+        again = variant.attached and variant.location.file != other.location.file
+        if not again or replace(variant, location=other.location) != other:
+            kept.append(draft)
+    return kept
 
 
 def _check_duplicates(variants: Iterable[Variant]) -> None:

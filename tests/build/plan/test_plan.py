@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,19 @@ def test_several_manifests_make_one_plan() -> None:
     assert make_plan([one, two], described).variants == make_plan([two, one], described).variants
     with pytest.raises(ManifestError, match=r"m\.yaml:1:\d+: .* is listed twice, first at m\.yaml:1:\d+: remove one"):
         make_plan([one, manifest({"kernel": "norm", "config": {"dtype": "bf16", "hidden": 1}})], described)
+
+
+def test_recordings_of_two_models_may_share_kernels() -> None:
+    attached = replace(NORM, source="acme.norms:norm@acme")
+    described: Described = {KernelRef("norm", None, env): attached for env in ((), (("ACME_TILE", "2"),))}
+    entry = {"kernel": "norm", "config": {"dtype": "bf16", "hidden": 1}}
+    one, two = manifest(entry), manifest(entry, name="other", path="n.yaml")
+    (variant,) = make_plan([one, two], described).variants
+    assert variant.location.file == "m.yaml"
+    differing = manifest(entry | {"env": {"ACME_TILE": "2"}}, name="other", path="n.yaml")
+    for others in ([one, manifest(entry)], [one, differing]):
+        with pytest.raises(ManifestError, match="is listed twice"):
+            make_plan(others, described)
 
 
 def test_the_bound_is_checked_before_anything_is_multiplied() -> None:
