@@ -113,6 +113,11 @@ def command(
     run = _run_recorded(words, target, library or [])
     for compilation in run.untracked:
         print_message(f"not recorded: {compilation.place}: {compilation}")
+    if not run.recorded and engine is not None and not run.status:
+        raise ConfigError(
+            f"{engine} warms up no kernel of an attached library for this model: there is nothing to build; kernels of"
+            " later calls are recorded with a program that makes them"
+        )
     if not run.recorded:
         raise ConfigError(
             f"the program used no kernel of an attached library (it {_ended(run.status)}): "

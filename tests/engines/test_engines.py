@@ -95,3 +95,12 @@ def test_the_sites_that_attach_reaches() -> None:
     ).stdout
     assert "of 53 sites with plain or keyed arguments 53 are reached" in counted
     assert "of 21 sites with plain or keyed arguments 21 are reached" in counted
+
+
+def test_a_model_that_warms_up_nothing_says_so(tmp_path: Path) -> None:
+    run(tmp_path, "-c", MODEL, "qwen3", "Qwen3ForCausalLM", tmp_path)
+    words = ("record", "-t", "sm_100a", "--engine", "vllm", "--model", tmp_path, "-o", tmp_path / "model.yaml")
+    done = subprocess.run(
+        [PYTHON, "-m", "precast.cli.main", *map(str, words)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and "warms up no kernel of an attached library for this model" in done.stderr
