@@ -3,12 +3,15 @@ because a machine is slow for a moment."""
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.alone import run_alone
 from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]
@@ -31,6 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later garbage collections: they would read all of it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is marked ``alone`` by a pytest of its own, which has imported nothing but its file."""
+    if pyfuncitem.get_closest_marker("alone") is None or "TESTS_ALONE" in os.environ:
+        return None
+    run_alone(pyfuncitem.nodeid, pyfuncitem.config.rootpath)
+    return True
 
 
 @pytest.fixture(scope="session")

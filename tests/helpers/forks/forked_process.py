@@ -31,6 +31,10 @@ _SERVER = Path(__file__).parent / "server.py"
 _OWNER = "TEST_FORKS"  # in the environment: the folder of the sockets, and the process that owns the servers
 _EARLY = ("HOME", "LANG", "LANGUAGE", "PATH", "PRECAST_ATTACH", "PRECAST_CUDA", _OWNER)
 _EARLY_PREFIXES = ("LC_", "LD_", "PYTHON", "TYPER_")
+_IMPORTED = (
+    "cuda", "cutlass", "elftools", "numpy", "nvidia_cutlass_dsl", "packaging", "precast", "rich", "sitecustomize",
+    "torch", "tvm_ffi", "typer", "typing_extensions", "usercustomize", "yaml", "zstandard",
+)  # fmt: skip
 _FORKED = {  # what is imported before each of them is forked
     **dict.fromkeys(("worker_main", "describer_main", "rehearser_main"), (COMPILER,)),
     "program_main": (COMPILER, "torch._dynamo"),
@@ -159,6 +163,8 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
     """
     folder, _, owner = _home().rpartition(":")
     own = {name: value for name, value in environment.items() if _is_early(name, COMPILER in modules)}
+    if paths := [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and _shadows(path)]:
+        own["PYTHONPATH"] = os.pathsep.join(paths)
     key = hashlib.sha256(json.dumps([sorted(own.items()), *modules]).encode()).hexdigest()[:24]
     path = Path(folder, key)
     with open(path.with_suffix(".lock"), "wb") as lock:
@@ -180,9 +186,16 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
 
 def _is_early(name: str, compiler: bool) -> bool:
     """Whether a variable may be read while a server starts: a child then needs one with the same value."""
-    if compiler:  # PYTHONPATH may hide torch
-        return not name.startswith("PRECAST_") or name in _EARLY
-    return name != "PYTHONPATH" and (name in _EARLY or name.startswith(_EARLY_PREFIXES))
+    if name == "PYTHONPATH":
+        return False
+    if compiler:  # the DSL reads many
+        return name in _EARLY or not name.startswith(("PRECAST_", "PYTEST_"))
+    return name in _EARLY or name.startswith(_EARLY_PREFIXES)
+
+
+def _shadows(path: str) -> bool:
+    """Whether a folder of PYTHONPATH may replace or hide a module that a server imports."""
+    return any(Path(path, name).exists() for top in _IMPORTED for name in (top, f"{top}.py"))
 
 
 def _start_server(path: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> None:

@@ -201,13 +201,13 @@ def _run(request: Request, descriptors: list[int]) -> None:
         os.setsid()
     _place(descriptors, request.descriptors)
     os.chdir(request.folder)
-    before = os.environ.get("PYTHONPATH")
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ.clear()
     os.environ.update(request.environment)
     sys.argv = [request.call, *request.arguments]
     own = [] if getattr(sys.flags, "safe_path", False) else [request.folder]
-    paths = request.environment.get("PYTHONPATH", "")
-    added = [path for path in paths.split(os.pathsep) if path] if paths != before else []
+    paths = request.environment.get("PYTHONPATH", "").split(os.pathsep)
+    added = [path for path in paths if path and path not in before]
     sys.path[:] = [*own, *added, *sys.path[len(own) :]]
     importlib.invalidate_caches()
     for function in (*request.before, request.call):
