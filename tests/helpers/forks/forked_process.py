@@ -199,6 +199,7 @@ def _shadows(path: str) -> bool:
 
 
 def _start_server(path: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
+    _servers[:] = [server for server in _servers if server.poll() is None]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(64)

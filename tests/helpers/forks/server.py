@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 COMPILER = "compiler"  # in place of a module: the DSL, as a worker imports it
-IDLE_SECONDS = 60.0
+IDLE_SECONDS = 180.0
 _ROOT = str(Path(__file__).resolve().parents[3])
 _LARGEST = 1 << 20
 _TURN_SECONDS = 2.0
