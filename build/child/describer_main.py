@@ -14,6 +14,7 @@ from precast.build.child.author_traceback import author_frames
 from precast.build.child.serve import Answer, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.need import replace_cuda
 from precast.build.gpu.profile import profile_of
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration, declaration_of, is_declared
@@ -53,6 +54,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
     """One kernel's declaration, or the reason why there is none."""
     try:
         ref = FunctionRef.parse(source) if source else find(op or "")
+        replace_cuda(ref)
         function = load(ref)
         declared = declaration_of(function, op)
         return {

@@ -1,0 +1,86 @@
+"""Collect what a GPU machine without a network needs for the cases of this folder: no compiler, and no engine's C++.
+
+    python tests/gpu/engines/kit.py DEST CACHE SITE
+
+CACHE is a cache of the cases for the GPU. SITE is the ``site-packages`` of an environment for the GPU machine's Python
+with the engines and what they import (``tests/engines/prepare.sh`` names it). Of the engines, quack and FlashInfer all
+Python files travel, since the digest of them is a part of each key; of other packages, all but tests and
+what no import needs; what comes with torch stays here. On the GPU machine: bash tests/gpu/engines/run DEST
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+GUARDED = ("vllm", "sglang", "quack", "flashinfer")
+PYTHON_ONLY = (*GUARDED, "transformers", "openai", "compressed_tensors", "IPython")
+OTHERS = (
+    "PIL", "aiohappyeyeballs", "aiohttp", "aiosignal", "annotated_doc", "annotated_types", "anyio", "attr", "attrs",
+    "cachetools", "cbor2", "certifi", "charset_normalizer", "cloudpickle", "cpuinfo", "dill", "einops", "fastapi",
+    "frozenlist", "h11", "httpcore", "httpx", "httpcore2", "httpx2", "huggingface_hub", "idna", "llguidance",
+    "loguru", "msgspec", "multidict", "openai_harmony", "opentelemetry", "orjson", "packaging",
+    "partial_json_parser", "prometheus_client", "propcache", "psutil", "pybase64", "pydantic", "pydantic_core",
+    "pydantic_extra_types", "python_multipart", "regex", "requests", "safetensors", "sentencepiece",
+    "sniffio", "starlette", "tiktoken", "tokenizers", "torchvision", "tqdm", "traitlets", "truststore", "tvm_ffi",
+    "typing_inspection", "urllib3", "uvloop", "xgrammar", "xxhash", "yarl", "zmq", "zstandard",
+)  # fmt: skip
+MODULES = ("pynvml.py", "_cffi_backend.cpython-312-x86_64-linux-gnu.so")
+LEFT_OUT = re.compile(
+    r"(^|/)(tests?|testing|__pycache__|include)/|\.(pyi|pyx|pxd|a|h|hpp|cu|cuh)$"
+    r"|^transformers/models/\w+/(modeling|modular|image_processing|video_processing|convert|feature_extraction)"
+    r"|^(numpy|scipy)[.]libs/|^pillow.libs/lib(avif|harfbuzz|freetype|lcms|webp|sharpyuv|png|brotli)"
+    r"|^(torch|pip|setuptools|nvidia|anthropic|jedi|mistral|numpy|sympy)[\w.-]*dist-info/"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dest", type=Path)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("site", type=Path)
+    options = parser.parse_args()
+    dest: Path = options.dest.resolve()
+    shutil.rmtree(dest, ignore_errors=True)
+    dest.mkdir(parents=True)
+    shutil.copytree(options.cache, dest / "cache")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", dest, ROOT / "loader"], check=True)
+    with tarfile.open(dest / "site.txz", "w:xz", preset=6) as archive, tempfile.TemporaryDirectory() as folder:
+        for file in sorted(files(options.site)):
+            archive.add(stripped(file, Path(folder)), str(file.relative_to(options.site)), recursive=False)
+    for file in sorted(dest.rglob("*")):
+        if file.stat().st_size > 10**5:
+            print(f"{file.stat().st_size:>10}  {file.relative_to(dest)}")
+
+
+def files(site: Path) -> Iterator[Path]:
+    """What travels of an environment."""
+    for entry in site.iterdir():
+        if entry.name in MODULES:
+            yield entry
+        elif entry.suffix in (".dist-info", ".libs") or entry.name in (*PYTHON_ONLY, *OTHERS):
+            for file in entry.rglob("*"):
+                whole = entry.name in GUARDED
+                python = file.suffix == ".py" or entry.name not in PYTHON_ONLY
+                if file.is_file() and python and (whole or not LEFT_OUT.search(file.relative_to(site).as_posix())):
+                    yield file
+
+
+def stripped(file: Path, folder: Path) -> Path:
+    """A native module without its debugging symbols; another file as it is."""
+    if ".so" not in file.name:
+        return file
+    subprocess.run(["strip", "--strip-unneeded", "-o", folder / "stripped", file], check=True)
+    return folder / "stripped"
+
+
+if __name__ == "__main__":
+    main()
