@@ -190,7 +190,6 @@ def _compile(
     source = FunctionRef.parse(request["source"])
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
-    modules = set(sys.modules)
     returned = _returned_by(function, request["config"], on_no_gpu=needs_fake_cuda(source))
     symbols = request["symbols"]
     compiled = catcher.take()
@@ -214,31 +213,31 @@ def _compile(
         "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,
         "returns": form,
-        "facts": _kernel_facts(request, observer, modules) if source.library else None,
+        "facts": _kernel_facts(request, observer) if source.library else None,
     }
     return reply, objects
 
 
-def _kernel_facts(request: Mapping[str, Any], observer: Observer, before: Collection[str]) -> dict[str, Any]:
+def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, Any]:
     """What decided the kernel of an attached library beside its key."""
     source = FunctionRef.parse(request["source"])
+    library = library_named(source.library)
     return kernel_facts(
-        _modules_of(source),
-        library_named(source.library).package,
+        _roots_of(source),
+        library.package,
         request["config"],
         requests=observer.requests,
         compiling=observer.recent,
-        new=[name for name in sys.modules if name not in before],
+        by_module=library.by_module,
     ).to_json()
 
 
-def _modules_of(source: FunctionRef) -> set[str]:
-    """The module of a function, and of a method those of the bases of its class."""
-    names = source.function.split(".")[:-1]
-    owner: Any = sys.modules[source.module]
-    for name in names:
-        owner = getattr(owner, name)
-    return {source.module, *(base.__module__ for base in owner.__mro__)} if names else {source.module}
+def _roots_of(source: FunctionRef) -> list[object]:
+    """A function; of a method, also its class."""
+    roots: list[Any] = [sys.modules[source.module]]
+    for name in source.function.split("."):
+        roots.append(getattr(roots[-1], name, None))
+    return roots[1:]
 
 
 def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:

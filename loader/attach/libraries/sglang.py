@@ -39,4 +39,5 @@ LIBRARY = Library(
     describe=describe,
     makers=MAKERS,
     without_gpu=without_gpu,
+    by_module=True,
 )

@@ -3,9 +3,8 @@
     python tests/gpu/engines/kit.py DEST CACHE SITE
 
 CACHE is a cache of the cases for the GPU. SITE is the ``site-packages`` of an environment for the GPU machine's Python
-with the engines and what they import (``tests/engines/prepare.sh`` names it). Of the engines, quack and FlashInfer all
-Python files travel, since the digest of them is a part of each key; of other packages, all but tests and
-what no import needs; what comes with torch stays here. On the GPU machine: bash tests/gpu/engines/run DEST
+with the engines and what they import (``tests/engines/prepare.sh`` names it). What no import needs and what comes with
+torch stays here. On the GPU machine: bash tests/gpu/engines/run DEST
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-GUARDED = ("vllm", "sglang", "quack", "flashinfer")
-PYTHON_ONLY = (*GUARDED, "transformers", "openai", "compressed_tensors", "IPython")
+PYTHON_ONLY = ("vllm", "sglang", "flashinfer", "transformers", "openai", "compressed_tensors", "IPython")
 OTHERS = (
-    "PIL", "aiohappyeyeballs", "aiohttp", "aiosignal", "annotated_doc", "annotated_types", "anyio", "attr", "attrs",
+    "PIL", "quack", "aiohappyeyeballs", "aiohttp", "aiosignal", "annotated_doc", "annotated_types", "anyio", "attr", "attrs",
     "cachetools", "cbor2", "certifi", "charset_normalizer", "cloudpickle", "cpuinfo", "dill", "einops", "fastapi",
     "frozenlist", "h11", "httpcore", "httpx", "httpcore2", "httpx2", "huggingface_hub", "idna", "llguidance",
     "loguru", "msgspec", "multidict", "openai_harmony", "opentelemetry", "orjson", "packaging",
@@ -35,8 +33,9 @@ OTHERS = (
 )  # fmt: skip
 MODULES = ("pynvml.py", "_cffi_backend.cpython-312-x86_64-linux-gnu.so")
 LEFT_OUT = re.compile(
-    r"(^|/)(tests?|testing|__pycache__|include)/|\.(pyi|pyx|pxd|a|h|hpp|cu|cuh)$"
-    r"|^transformers/models/\w+/(modeling|modular|image_processing|video_processing|convert|feature_extraction)"
+    r"(^|/)(tests?|__pycache__|include)/|\.(pyi|pyx|pxd|a|h|hpp|cu|cuh)$"
+    r"|^sglang/multimodal_gen/|^flashinfer/(experimental|data|moe_ep)/"
+    r"|^transformers/models/(?!auto/)\w+/(modeling|modular|image_processing|video_processing|convert|feature_extraction)"
     r"|^(numpy|scipy)[.]libs/|^pillow.libs/lib(avif|harfbuzz|freetype|lcms|webp|sharpyuv|png|brotli)"
     r"|^(torch|pip|setuptools|nvidia|anthropic|jedi|mistral|numpy|sympy)[\w.-]*dist-info/"
 )
@@ -68,9 +67,8 @@ def files(site: Path) -> Iterator[Path]:
             yield entry
         elif entry.suffix in (".dist-info", ".libs") or entry.name in (*PYTHON_ONLY, *OTHERS):
             for file in entry.rglob("*"):
-                whole = entry.name in GUARDED
                 python = file.suffix == ".py" or entry.name not in PYTHON_ONLY
-                if file.is_file() and python and (whole or not LEFT_OUT.search(file.relative_to(site).as_posix())):
+                if file.is_file() and python and not LEFT_OUT.search(file.relative_to(site).as_posix()):
                     yield file
 
 
