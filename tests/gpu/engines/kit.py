@@ -34,7 +34,7 @@ OTHERS = (
 MODULES = ("pynvml.py", "_cffi_backend.cpython-312-x86_64-linux-gnu.so")
 LEFT_OUT = re.compile(
     r"(^|/)(tests?|__pycache__|include)/|\.(pyi|pyx|pxd|a|h|hpp|cu|cuh)$"
-    r"|^sglang/multimodal_gen/|^flashinfer/(experimental|data|moe_ep)/"
+    r"|^sglang/multimodal_gen/|^flashinfer/(experimental/(cake_vsa|cake_mxfp8|b12x)|data|moe_ep/kernel_src)"
     r"|^transformers/models/(?!auto/)\w+/(modeling|modular|image_processing|video_processing|convert|feature_extraction)"
     r"|^(numpy|scipy)[.]libs/|^pillow.libs/lib(avif|harfbuzz|freetype|lcms|webp|sharpyuv|png|brotli)"
     r"|^(torch|pip|setuptools|nvidia|anthropic|jedi|mistral|numpy|sympy)[\w.-]*dist-info/"
