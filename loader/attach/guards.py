@@ -52,10 +52,10 @@ def version_of(distribution: str) -> str:
 
 def _installed(distribution: str) -> tuple[str, str]:
     normalised = re.sub(r"[-_.]+", "-", distribution).lower()
-    found = next(((version, info) for name, version, info in Installed().distributions() if name == normalised), None)
-    if found is None:
+    installed = next(((version, info) for name, version, info in Installed().distributions() if name == normalised), None)
+    if installed is None:
         raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
-    return found
+    return installed
 
 
 def guard_of(distribution: str, package: str) -> Guard:

@@ -159,7 +159,7 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
 
 
 def replace_function(function: str, answer: Any) -> None:
-    """Replace a function, ``module:name``, in every module of its library that has imported it; or a name of the DSL."""
+    """Replace ``module:name``: a name of the DSL, or a function in all modules of its library that have imported it."""
     module, _, name = function.partition(":")
     package = module.partition(".")[0]
     if package == placeholder.DSL:

@@ -157,7 +157,7 @@ class Library(Immutable, kw_only=True):
         ))  # fmt: skip
 
     def guard(self) -> Guard:
-        """The guard of its keys: the installed version, and the digest of its sources unless each kernel has its own."""
+        """The guard of its keys: the installed version, and unless each kernel has its own, a digest of its sources."""
         if self.by_module:
             return Guard(version=version_of(self.distribution), source=BY_MODULE)
         return guard_of(self.distribution, self.package)

@@ -34,7 +34,7 @@ _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms that name a module
 _NO_KERNELS = ("precast", "torch")  # packages without device code in the DSL
-_FAR = (*_NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "typing_extensions")  # no kernel is made of them
+_FAR = (*_NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "pynvml", "typing_extensions")  # no kernel is made of them
 _SCALARS = (bool, int, float, str)
 # Variables of the machine and the user, in which caches are found; builds set those of the DSL.
 _NO_FACTS = re.compile(
@@ -107,7 +107,7 @@ def _origin(name: str, package: str) -> str | None:
 
 
 def _data_files(opened: Collection[str], tops: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Of the files that were opened, the data of these packages, named by package and path, with their digests."""
+    """The data of these packages among files that were opened, named by package and path, with their digests."""
     folders = {top: folder for top in tops if (folder := folder_of(top)) is not None}
     for path in map(Path, opened):
         for top, folder in folders.items():
@@ -134,15 +134,15 @@ def _is_plain(name: str, value: Any) -> bool:
     if isinstance(value, (dict, list, set)):
         return name.isupper() and bool(value)
     module = getattr(value, "__module__", None)
-    known = isinstance(value, type) or function_of(value) is not None
-    return known and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *_FAR))
+    definition = isinstance(value, type) or function_of(value) is not None
+    return definition and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *_FAR))
 
 
 def _named_values(form: object) -> Iterator[object]:
     """The functions and classes that the forms of a key name, as far as they are imported."""
     if isinstance(form, str):
-        tag, _, place = form.partition(":")
-        module, _, path = place.partition(":")
+        tag, _, location = form.partition(":")
+        module, _, path = location.partition(":")
         value: Any = sys.modules.get(module) if tag in _NAMING else None
         for part in path.split("."):
             value = getattr(value, part, None)

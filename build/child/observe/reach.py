@@ -67,9 +67,9 @@ class _Walk:
 
     def run(self) -> None:
         """Follow what waits; new names of attributes may reach more of earlier classes and modules."""
-        known = (-1, -1, -1)
-        while known != (now := (len(self.attributes), len(self._classes), len(self._used_modules))):
-            known = now
+        sizes = (-1, -1, -1)
+        while sizes != (now := (len(self.attributes), len(self._classes), len(self._used_modules))):
+            sizes = now
             for owner in self._classes:
                 self.waiting += [value for name, value in vars(owner).items() if self._is_used(name)]
             for module in self._used_modules.values():
@@ -168,9 +168,9 @@ def _inner(value: Any) -> Any:
 @functools.cache
 def _names_of(code: CodeType) -> _Names:
     read, stored, attributes, imported = set(), set(), set(), set()
-    for one in _codes(code):
+    for part in _codes(code):
         constants: list[Any] = []
-        for step in dis.get_instructions(one):
+        for step in dis.get_instructions(part):
             if step.opname.startswith("LOAD_CONST") or step.opname == "LOAD_SMALL_INT":
                 constants.append(step.argval)
             elif step.opname in _GLOBALS:

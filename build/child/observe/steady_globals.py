@@ -35,21 +35,21 @@ def origin_of(module: str, name: str) -> str | None:
     return _origin(module, bound[0]) if len(bound) == 1 and isinstance(bound[0], ast.ImportFrom) else None
 
 
-def _steady(module: str, name: str, asked: frozenset[tuple[str, str]]) -> bool:
+def _steady(module: str, name: str, before: frozenset[tuple[str, str]]) -> bool:
     bound = _bindings(module).get(name, [])
-    if len(bound) != 1 or (module, name) in asked:
+    if len(bound) != 1 or (module, name) in before:
         return False
-    asked |= {(module, name)}
+    before |= {(module, name)}
     node = bound[0]
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return not node.decorator_list or isinstance(node, ast.FunctionDef)
     if isinstance(node, ast.ImportFrom):
         origin = _origin(module, node)
-        original = next(one.name for one in node.names if (one.asname or one.name) == name)
-        return origin is not None and _steady(origin, original, asked)
+        original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
+        return origin is not None and _steady(origin, original, before)
     value = getattr(node, "value", None)
     return value is not None and all(
-        isinstance(part, _CONSTANT) or (isinstance(part, ast.Name) and _steady(module, part.id, asked))
+        isinstance(part, _CONSTANT) or (isinstance(part, ast.Name) and _steady(module, part.id, before))
         for part in ast.walk(value)
     )
 
@@ -67,26 +67,26 @@ def _origin(module: str, node: ast.ImportFrom) -> str | None:
 def _bindings(module: str) -> dict[str, list[ast.stmt]]:
     """What binds each name at a module's top level. One that a block binds counts twice: which it is may depend."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    found: dict[str, list[ast.stmt]] = {}
+    bindings: dict[str, list[ast.stmt]] = {}
     try:
         tree = ast.parse(Path(file).read_bytes()) if isinstance(file, str) and file.endswith(".py") else None
     except (OSError, SyntaxError, ValueError):
         tree = None
     for node in tree.body if tree is not None else ():
         for name in _names(node):
-            found.setdefault(name, []).append(node)
+            bindings.setdefault(name, []).append(node)
         if isinstance(node, _BLOCKS):
             inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.stmt)]
             for name in {name for inner in inside for name in _names(inner)}:
-                found.setdefault(name, []).extend((node, node))
-    return found
+                bindings.setdefault(name, []).extend((node, node))
+    return bindings
 
 
 def _names(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (one.asname or one.name.partition(".")[0] for one in node.names)
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
         targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
         for target in targets:

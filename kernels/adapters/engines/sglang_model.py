@@ -1,9 +1,9 @@
 """The kernels that SGLang compiles for a model after it is loaded: ``python -m ... FOLDER [--tensor-parallel N]``.
 
-SGLang has no registry of kernels. Classes of models may have a method ``precompile_kernels_after_loading``; SGLang calls
-it on the loaded model, and what it compiles by the DSL is recorded here. It is called on an object of the class without
-layers: a method that needs the layers is reported as not enumerated. Kernels that a model compiles at their first call
-are not among these: record a program that makes the calls.
+SGLang has no registry of kernels. Classes of models may have a method ``precompile_kernels_after_loading``. SGLang
+calls it on the loaded model; here it is called on an object of the class without layers, and what it compiles by the
+DSL is recorded. A method that needs the layers is reported as not enumerated. Kernels that a model compiles at their
+first call are not among these: record a program that makes the calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A worker prepares an attached library before it imports any of its modules: the platform decides kernels in silence."""
+"""A worker prepares an attached library before it imports any of its modules: the platform decides kernels."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ LIBRARY = Library(
 )
 """,
 }
-PROGRAM = "from platy import kernels0, kernels1, kernels2\nfor one in (kernels0, kernels1, kernels2):\n    one.compiled(3)\n"
+PROGRAM = (
+    "from platy import kernels0, kernels1, kernels2\nfor one in (kernels0, kernels1, kernels2):\n    one.compiled(3)\n"
+)
 
 
 def test_also_for_the_modules_that_it_imports_for_several_kernels(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON_ONLY = ("vllm", "sglang", "flashinfer", "transformers", "openai", "compressed_tensors", "IPython")
 OTHERS = (
-    "PIL", "quack", "aiohappyeyeballs", "aiohttp", "aiosignal", "annotated_doc", "annotated_types", "anyio", "attr", "attrs",
+    "PIL", "quack", "aiohappyeyeballs", "aiohttp", "aiosignal", "annotated_doc", "annotated_types", "anyio", "attr",
+    "attrs",
     "cachetools", "cbor2", "certifi", "charset_normalizer", "cloudpickle", "cpuinfo", "dill", "einops", "fastapi",
     "frozenlist", "h11", "httpcore", "httpx", "httpcore2", "httpx2", "huggingface_hub", "idna", "llguidance",
     "loguru", "msgspec", "multidict", "openai_harmony", "opentelemetry", "orjson", "packaging",
@@ -32,12 +33,13 @@ OTHERS = (
     "typing_inspection", "urllib3", "uvloop", "xgrammar", "xxhash", "yarl", "zmq", "zstandard",
 )  # fmt: skip
 MODULES = ("pynvml.py", "_cffi_backend.cpython-312-x86_64-linux-gnu.so")
+CUDA_SOURCES = "sglang/kernels/jit/"  # it refuses to be imported without them
 LEFT_OUT = re.compile(
     r"(^|/)(tests?|__pycache__|include)/|\.(pyi|pyx|pxd|a|h|hpp|cu|cuh)$"
     r"|^sglang/multimodal_gen/|^flashinfer/(experimental/(cake_vsa|cake_mxfp8|b12x)|data|moe_ep/kernel_src)"
     r"|^transformers/models/(?!auto/)\w+/(modeling|modular|image_processing|video_processing|convert|feature_extraction)"
     r"|^(numpy|scipy)[.]libs/|^pillow.libs/lib(avif|harfbuzz|freetype|lcms|webp|sharpyuv|png|brotli)"
-    r"|^(torch|pip|setuptools|nvidia|anthropic|jedi|mistral|numpy|sympy)[\w.-]*dist-info/"
+    r"|^(torch|pip|setuptools|nvidia_c|anthropic|jedi|mistral|numpy|sympy)[\w.-]*dist-info/"
 )
 
 
@@ -67,8 +69,9 @@ def files(site: Path) -> Iterator[Path]:
             yield entry
         elif entry.suffix in (".dist-info", ".libs") or entry.name in (*PYTHON_ONLY, *OTHERS):
             for file in entry.rglob("*"):
+                name = file.relative_to(site).as_posix()
                 python = file.suffix == ".py" or entry.name not in PYTHON_ONLY
-                if file.is_file() and python and not LEFT_OUT.search(file.relative_to(site).as_posix()):
+                if file.is_file() and (name.startswith(CUDA_SOURCES) or (python and not LEFT_OUT.search(name))):
                     yield file
 
 

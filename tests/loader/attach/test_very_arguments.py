@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
+import json
 import operator
 import threading
 from collections import OrderedDict, defaultdict, namedtuple
@@ -118,7 +120,7 @@ class Deaf:
         return 0
 
 
-Loose = namedtuple("Loose", "x y")  # noqa: PYI024
+Loose = namedtuple("Loose", "x y")
 
 
 def double(x: int) -> int:
@@ -177,7 +179,7 @@ class Built:
     def obtain(self, library: Library, function: str, arguments: Mapping[str, Any], **_: Any) -> Any:
         try:
             forms = {name: encode(value) for name, value in arguments.items()}
-            forms = {name: __import__("json").loads(canonical(form)) for name, form in forms.items()}
+            forms = {name: json.loads(canonical(form)) for name, form in forms.items()}
         except UnknownKey:
             return None
         return ", ".join(f"{name}={described(decode(form))}" for name, form in forms.items())
@@ -189,7 +191,7 @@ def compiled(n: Any, tile: Any = 64, *, stages: Any = 2) -> Any:
 
 
 def expected(*args: Any, **kwargs: Any) -> str:
-    bound = __import__("inspect").signature(compiled).bind(*args, **kwargs)
+    bound = inspect.signature(compiled).bind(*args, **kwargs)
     bound.apply_defaults()
     return ", ".join(f"{name}={described(value)}" for name, value in bound.arguments.items())
 
@@ -209,7 +211,8 @@ EXACT: tuple[tuple[Any, ...], ...] = (
     (1, True, 1.0, Size.ONE, Other.ONE, "1"), (0, False, 0.0, -0.0, None, ""), (Size.ONE, Size.ALSO_ONE, Size.TWO),
     (Flags.A, Flags.B, 1, 2), (Word.ONE, "1"), ((1, 2), [1, 2], (True, 2), (1.0, 2)),
     (Point(1, 2), (1, 2), Loose(1, 2), Wide(1, 2)), (Config(64), Same(64), Derived(64), Slotted(64)),
-    (Config(0.0), Config(-0.0), Config(False)), (Deaf(1), Deaf(2), Deaf(True)), ("é", "e\u0301"), ("$cutlass:Int8", "x"),
+    (Config(0.0), Config(-0.0), Config(False)), (Deaf(1), Deaf(2), Deaf(True)), ("é", "e\u0301"),
+    ("$cutlass:Int8", "x"),
     (float("inf"), float("-inf"), NAN, float("nan")), ((NAN,), (float("nan"),)), (2**63, float(2**63), 2**64),
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": True, "b": 2}), ({1: "x"}, {True: "x"}, {"1": "x"}),
     (torch.float16, torch.half, torch.bfloat16), (torch.float32, torch.float, "float32"),
@@ -231,7 +234,12 @@ def test_alike_arguments(memo: Callable[..., Any], values: tuple[Any, ...]) -> N
     for order in (values, values[::-1]):
         hooked = cached_compile(Built(), MINE, compiled, _unless_unhashable(memo)(compiled))
         for value in (*order, *order):
-            ends = {check(hooked, value), check(hooked, n=value), check(hooked, 1, value), check(hooked, 1, stages=value)}
+            ends = {
+                check(hooked, value),
+                check(hooked, n=value),
+                check(hooked, 1, value),
+                check(hooked, 1, stages=value),
+            }
             assert len(ends) == 1
 
 

@@ -47,7 +47,10 @@ def test_a_variable_holds_if_it_has_the_value(facts: KernelFacts, environment: d
         ({"variables": {"A": "x" * 5000}, "packages": {}, "modules": {}}, "5000 characters"),
         ({"variables": {}, "packages": {"q": {"version": "1"}}, "modules": {}}, "missing in 'packages.q.distribution'"),
         ({"variables": {}, "packages": {}, "modules": {}, "tensors": {}}, "unknown key"),
-        ({"variables": {}, "packages": {}, "modules": {}, "files": {"q/a": 1}}, r"expected str, not int in 'files\.q/a'"),
+        (
+            {"variables": {}, "packages": {}, "modules": {}, "files": {"q/a": 1}},
+            r"expected str, not int in 'files\.q/a'",
+        ),
         ({"variables": {}, "packages": {}, "modules": {}, "globals": {"q": {"names": 1}}}, "expected str, not int"),
     ],
 )
