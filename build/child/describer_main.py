@@ -14,6 +14,7 @@ from precast.build.child.author_traceback import author_frames
 from precast.build.child.serve import Answer, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
+from precast.build.child.stand_in.need import replace_cuda
 from precast.build.gpu.profile import profile_of
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.declare import Declaration, declaration_of, is_declared
@@ -53,7 +54,7 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
     """One kernel's declaration, or the reason why there is none."""
     try:
         ref = FunctionRef.parse(source) if source else find(op or "")
-        function = load(ref)
+        function = _loaded(ref)
         declared = declaration_of(function, op)
         return {
             "op": declared.op,
@@ -74,9 +75,14 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
         return {"error": f"reading the declaration failed with {text}{_frames(error)}"}
 
 
+def _loaded(ref: FunctionRef) -> Callable[..., Any]:
+    replace_cuda(ref)
+    return load(ref)
+
+
 def size_names(row: dict[str, Any]) -> list[str] | str:
     """The names of the sizes in a kernel's problems, none if it declares no problems; or an error."""
-    declared = declaration_of(load(FunctionRef.parse(row["source"])), row["op"])
+    declared = declaration_of(_loaded(FunctionRef.parse(row["source"])), row["op"])
     if declared.problems is None:
         return []
     try:
@@ -95,7 +101,7 @@ def refusals(rows: list[dict[str, Any]], facts: FactRecorder) -> list[str | None
     for row in rows:
         name = (row["op"], row["source"])
         if name not in declarations:
-            declarations[name] = declaration_of(load(FunctionRef.parse(row["source"])), row["op"])
+            declarations[name] = declaration_of(_loaded(FunctionRef.parse(row["source"])), row["op"])
         reasons.append(_refusal(declarations[name], row, facts))
     return reasons
 

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from precast.build.child.observe.kernel_facts import kernel_facts
 from precast.build.child.observe.observer import Observer
 from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
+from precast.build.child.stand_in.need import needs_fake_cuda, replace_cuda
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
@@ -109,7 +110,7 @@ class _Work:
         """Import the module of a request, and the modules of its own package that its declaration lists."""
         from precast.kernels.authoring.registry import load
 
-        _replace_cuda(request)
+        replace_cuda(FunctionRef.parse(request["source"]))
         load(FunctionRef.parse(request["source"]))
         for name in request.get("imports", ()):
             with suppress(ImportError):  # the function itself reports what is missing
@@ -121,15 +122,16 @@ class _Work:
         The kernel's own package is never imported here: side effects of one of its modules must not affect the others.
         An attached library is, as a whole: its users do not edit it.
         """
-        _replace_cuda(request)
         source = FunctionRef.parse(request["source"])
+        replace_cuda(source)
         package = "" if source.library else source.module.partition(".")[0]
         untried = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
         self._tried.update(untried)
-        for name in untried:
-            if name not in sys.modules and _is_installed(name):
-                with suppress(Exception, SystemExit):
-                    importlib.import_module(name)
+        with _prepared(source):
+            for name in untried:
+                if name not in sys.modules and _is_installed(name):
+                    with suppress(Exception, SystemExit):
+                        importlib.import_module(name)
 
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
@@ -149,16 +151,21 @@ class _Work:
         return Message(reply, parts)
 
 
-def _replace_cuda(request: Mapping[str, Any]) -> None:
-    """For a library that needs it, replace CUDA before any module takes names out of torch."""
-    if _needs_no_gpu(FunctionRef.parse(request["source"])):
-        from precast.build.child.stand_in.fake_cuda import install_fake_cuda
+@contextmanager
+def _prepared(source: FunctionRef) -> Iterator[None]:
+    """For an attached library, what its own processes do before they import it; its variables are no other's."""
+    if not source.library:
+        yield
+        return
+    from precast.kernels.adapters.seam import prepare_library
 
-        install_fake_cuda()
-
-
-def _needs_no_gpu(source: FunctionRef) -> bool:
-    return bool(source.library) and library_named(source.library).without_gpu is not None
+    before = dict(os.environ)
+    try:
+        prepare_library(source.library)
+        yield
+    finally:
+        for variable in os.environ.keys() - before.keys():
+            del os.environ[variable]
 
 
 def _is_installed(name: str) -> bool:
@@ -183,8 +190,7 @@ def _compile(
     source = FunctionRef.parse(request["source"])
     function = load(source)
     catcher.take()  # what its module compiled when it was imported
-    modules = set(sys.modules)
-    returned = _returned_by(function, request["config"], on_no_gpu=_needs_no_gpu(source))
+    returned = _returned_by(function, request["config"], on_no_gpu=needs_fake_cuda(source))
     symbols = request["symbols"]
     compiled = catcher.take()
     form = None
@@ -207,31 +213,31 @@ def _compile(
         "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,
         "returns": form,
-        "facts": _kernel_facts(request, observer, modules) if source.library else None,
+        "facts": _kernel_facts(request, observer) if source.library else None,
     }
     return reply, objects
 
 
-def _kernel_facts(request: Mapping[str, Any], observer: Observer, before: Collection[str]) -> dict[str, Any]:
+def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, Any]:
     """What decided the kernel of an attached library beside its key."""
     source = FunctionRef.parse(request["source"])
+    library = library_named(source.library)
     return kernel_facts(
-        _modules_of(source),
-        library_named(source.library).package,
+        _roots_of(source),
+        library.package,
         request["config"],
         requests=observer.requests,
         compiling=observer.recent,
-        new=[name for name in sys.modules if name not in before],
+        by_module=library.by_module,
     ).to_json()
 
 
-def _modules_of(source: FunctionRef) -> set[str]:
-    """The module of a function, and of a method those of the bases of its class."""
-    names = source.function.split(".")[:-1]
-    owner: Any = sys.modules[source.module]
-    for name in names:
-        owner = getattr(owner, name)
-    return {source.module, *(base.__module__ for base in owner.__mro__)} if names else {source.module}
+def _roots_of(source: FunctionRef) -> list[object]:
+    """A function; of a method, also its class."""
+    roots: list[Any] = [sys.modules[source.module]]
+    for name in source.function.split("."):
+        roots.append(getattr(roots[-1], name, None))
+    return roots[1:]
 
 
 def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:

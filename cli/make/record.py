@@ -33,7 +33,7 @@ from precast.loader.contract.recordings.recording import Recorded, read_recordin
 from precast.loader.contract.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
 
-_ENGINES = ("vllm",)
+_ENGINES = ("vllm", "sglang")
 
 
 def command(
@@ -49,7 +49,7 @@ def command(
         str | None,
         typer.Option(
             "--engine",
-            help="In place of a program: an engine, whose kernels for --model are recorded; vllm.",
+            help="In place of a program: an engine, whose kernels for --model are recorded: vllm or sglang.",
             metavar="NAME",
         ),
     ] = None,

@@ -48,10 +48,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     """The kernel function of a compile function, ``module:function``, of the library of a name."""
-    library = library_named(name)
-    for variable, value in library.environment.items():
-        os.environ.setdefault(variable, value)
-    _prepare(name)
+    library = prepare_library(name)
     guard = library.guard()
     module = path.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
@@ -101,9 +98,20 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     return attach(compile_it, declaration)
 
 
+def prepare_library(name: str) -> Library:
+    """Let a library be imported in this process, which has no GPU, with the environment that it is attached with.
+
+    To be called before any of its modules is imported: they ask for the platform, which decides their kernels.
+    """
+    library = library_named(name)
+    for variable, value in library.environment.items():
+        os.environ.setdefault(variable, value)
+    _without_gpu(name)
+    return library
+
+
 @functools.cache
-def _prepare(name: str) -> None:
-    """Let a library be imported in this process, which has no GPU."""
+def _without_gpu(name: str) -> None:
     prepare = library_named(name).without_gpu
     if prepare is not None:
         prepare()

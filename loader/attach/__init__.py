@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, cast, get_args
 
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode
+from precast.loader.attach.compile_sites import function_of
 from precast.loader.attach.compiler import dsl, host_values, placeholder
 from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.attach.fact_check import source_digest
@@ -61,6 +62,8 @@ __all__ = [
     "attached",
     "compiled_by",
     "declare",
+    "folder_of",
+    "function_of",
     "guard_of",
     "library_named",
     "source_digest",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 
-from precast.loader.attach.guards import Guard, NotInstalled, guard_of
-from precast.loader.contract.recordings.kernel_facts import KernelFacts, Package
+from precast.loader.attach.guards import NotInstalled, folder_of, version_of
+from precast.loader.contract.recordings.kernel_facts import Globals, KernelFacts, Package
 
 _SHOWN = 80
 
@@ -18,7 +18,8 @@ class FactCheck:
     """Compares facts with this process. What is installed is read once for each package."""
 
     def __init__(self) -> None:
-        self._guards: dict[tuple[str, str], Guard | NotInstalled] = {}
+        self._versions: dict[str, str | NotInstalled] = {}
+        self._digests: dict[str, str | None] = {}
 
     def difference(self, facts: KernelFacts) -> str | None:
         """The first fact that does not hold here, and what to do; None where all hold.
@@ -40,45 +41,75 @@ manifest), or run with that one
             if reason:
                 return reason
         for name, digest in facts.modules.items():
-            if source_digest(name) != digest:
+            if self._digest(name, source_digest) != digest:
                 return f"the source of {name} differs from the one that the kernel was built with: build it again"
+        for name, digest in facts.files.items():
+            if self._digest(name, data_digest) != digest:
+                return f"the file {name} differs from the one that the kernel was built with: build it again"
+        for name, expected in facts.globals.items():
+            values = vars(sys.modules[name]) if name in sys.modules else None
+            if values is not None and Globals.of(expected.names, values) != expected:
+                names = ", ".join(expected.names)[:_SHOWN]
+                return (
+                    f"a global of {name} that the kernel depends on was changed in this process (one of {names}): do"
+                    " not change it, or build the kernel with that change in the source"
+                )
         return None
 
     def _package(self, name: str, built: Package) -> str | None:
-        here = self._guard(built.distribution, name)
+        if built.distribution not in self._versions:
+            try:
+                self._versions[built.distribution] = version_of(built.distribution)
+            except NotInstalled as error:
+                self._versions[built.distribution] = error
+        here = self._versions[built.distribution]
         if isinstance(here, NotInstalled):
             return f"the kernel was built with {built.distribution} {built.version[:_SHOWN]}: {here}"
-        if here.version != built.version:
+        if here != built.version:
             return (
-                f"the kernel was built with {built.distribution} {built.version[:_SHOWN]}, and {here.version} is "
+                f"the kernel was built with {built.distribution} {built.version[:_SHOWN]}, and {here} is "
                 "installed: install that version, or build it again"
             )
-        if here.source != built.source:
-            return f"files of {name} differ from those that the kernel was built with: build it again"
         return None
 
-    def _guard(self, distribution: str, package: str) -> Guard | NotInstalled:
-        key = (distribution, package)
-        if key not in self._guards:
-            try:
-                self._guards[key] = guard_of(distribution, package)
-            except NotInstalled as error:
-                self._guards[key] = error
-        return self._guards[key]
+    def _digest(self, name: str, read: Callable[[str], str | None]) -> str | None:
+        if name not in self._digests:
+            self._digests[name] = read(name)
+        return self._digests[name]
 
 
 def source_digest(module: str) -> str | None:
-    """The digest of a module's file as it is now; None where it has none. The module is not executed.
+    """The digest of a module's file as it is now; None where it has none. Nothing is imported.
 
     >>> source_digest("sys") is None, len(source_digest("json") or "")
     (True, 64)
     """
-    loaded = sys.modules.get(module)
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    if isinstance(loaded, str):
+        return _digest_of(Path(loaded))
+    top, _, rest = module.partition(".")
+    folder = folder_of(top)
+    if folder is None:
+        return None
+    path = folder.joinpath(*rest.split(".")) if rest else folder
+    return _digest_of(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
+
+
+def data_digest(name: str) -> str | None:
+    """The digest of a package's data file, by the package's name and the path in it; None where there is none.
+
+    >>> len(data_digest("json/__init__.py") or ""), data_digest("json/no.txt")
+    (64, None)
+    """
+    package, _, path = name.partition("/")
+    folder = folder_of(package)
+    return None if folder is None else _digest_of(folder / path)
+
+
+def _digest_of(file: Path) -> str | None:
     try:
-        spec = find_spec(module) if loaded is None else None
-        file = getattr(loaded, "__file__", None) or (spec.origin if spec and spec.has_location else None)
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest() if isinstance(file, str) else None
-    except (ImportError, ValueError, OSError):
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
         return None
 
 

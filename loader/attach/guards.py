@@ -37,20 +37,37 @@ class Guard(Immutable, kw_only=True):
     source: str
 
 
+BY_MODULE = "of each kernel's modules"
+"""The digest of a library whose kernels each depend on few of its files: their own facts have the digests of these."""
+
+
+def version_of(distribution: str) -> str:
+    """The version of a distribution that is installed here.
+
+    >>> version_of("zstandard") != ""
+    True
+    """
+    return _installed(distribution)[0]
+
+
+def _installed(distribution: str) -> tuple[str, str]:
+    normalised = re.sub(r"[-_.]+", "-", distribution).lower()
+    installed = next(((version, info) for name, version, info in Installed().distributions() if name == normalised), None)
+    if installed is None:
+        raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
+    return installed
+
+
 def guard_of(distribution: str, package: str) -> Guard:
     """The version of a distribution, and the digest of the Python files of its package.
 
     >>> guard_of("zstandard", "zstandard").version != ""
     True
     """
-    normalised = re.sub(r"[-_.]+", "-", distribution).lower()
-    distribution_info = next(
-        ((version, folder) for name, version, folder in Installed().distributions() if name == normalised), None
-    )
-    package_folder = folder_of(package)
-    if distribution_info is None or package_folder is None:
+    version, info_folder = _installed(distribution)
+    info, package_folder = Path(info_folder), folder_of(package)
+    if package_folder is None:
         raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
-    version, info = distribution_info[0], Path(distribution_info[1])
     folder = package.replace(".", "/")
     digests = dict(_listed(info / "RECORD", folder))
     if not digests or not _same_folder(package_folder, info.parent / folder):

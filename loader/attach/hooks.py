@@ -158,8 +158,8 @@ def _member(module: ModuleType, name: str, library: Library) -> Any:
         ) from None
 
 
-def replace_function(function: str, answer: Callable[..., Any]) -> None:
-    """Replace a function, ``module:name``, in every module of its library that has imported it."""
+def replace_function(function: str, answer: Any) -> None:
+    """Replace ``module:name``: a name of the DSL, or a function in all modules of its library that have imported it."""
     module, _, name = function.partition(":")
     package = module.partition(".")[0]
     if package == placeholder.DSL:

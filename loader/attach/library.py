@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from precast.loader.attach.compiler.dsl import Answers
-from precast.loader.attach.guards import Guard, guard_of
+from precast.loader.attach.guards import BY_MODULE, Guard, guard_of, version_of
 from precast.loader.attach.import_hook import imported_below
 from precast.loader.contract.format.config import config_text, value_text
 from precast.loader.contract.recordings.recording import LIBRARY_NAME
@@ -116,6 +116,9 @@ class Library(Immutable, kw_only=True):
     describe, makers
         How a value that is valid in one process only is made again in another: see ``keys.encode`` and
         ``key_reader.decode``. ``describe`` takes the value, and what the library's seams noted about such values.
+    by_module
+        Whether each kernel is guarded by the modules whose code it uses, in place of all of the library's files: for a
+        large one, such as an engine, whose other files change often.
     """
 
     name: str
@@ -130,6 +133,7 @@ class Library(Immutable, kw_only=True):
     compile_recorded: Callable[..., Any] | None = None
     describe: Callable[[Any, Mapping[str, Any]], tuple[str, tuple[Any, ...]] | None] | None = None
     makers: Mapping[str, Callable[..., Any]] = {}
+    by_module: bool = False
 
     def op(self, function: str) -> str:
         """The op that the kernels of one of its functions are filed under, by ``module:name``.
@@ -153,7 +157,9 @@ class Library(Immutable, kw_only=True):
         ))  # fmt: skip
 
     def guard(self) -> Guard:
-        """The guard of its keys: the installed version and the digest of its sources."""
+        """The guard of its keys: the installed version, and unless each kernel has its own, a digest of its sources."""
+        if self.by_module:
+            return Guard(version=version_of(self.distribution), source=BY_MODULE)
         return guard_of(self.distribution, self.package)
 
 

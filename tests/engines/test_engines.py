@@ -27,6 +27,14 @@ kind, architecture, folder = sys.argv[1:]
 config = CONFIG_MAPPING[kind]().to_dict() | {"architectures": [architecture], "torch_dtype": "bfloat16"}
 print(json.dumps(config, default=str), file=open(f"{folder}/config.json", "w"))
 """
+WARM_UP = """
+import sys
+from precast.kernels.adapters.engines import vllm_model
+
+def call_model():
+    sys.argv = ["model", *{words}]
+    vllm_model.main()
+"""
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -57,6 +65,16 @@ def served(folder: Path, engine: str, dsl: str, program: Path) -> dict[str, Any]
     return answer
 
 
+def served_in_a_worker(folder: Path, program: Path) -> dict[str, Any]:
+    """The same for vLLM without the DSL, in a process that it spawns: only the environment attaches it."""
+    attach = {"PRECAST_ATTACH": "vllm,quack,flashinfer", "PRECAST_ATTACH_MODE": "frozen", "PRECAST_CACHE_PATH": "cache"}
+    words = (HERE / "spawned.py", "sm_100a", "hidden", program)
+    lines = run(folder, *words, VLLM_WORKER_MULTIPROC_METHOD="spawn", **attach).splitlines()
+    answer: dict[str, Any] = json.loads(lines[-1])
+    assert answer["method"] == "spawn" and answer["libraries"] == ["flashinfer", "quack", "vllm"]
+    return answer
+
+
 @pytest.mark.parametrize(("engine", "calls"), [("vllm", 9), ("sglang", 5)])
 def test_its_own_functions(engine: str, calls: int, tmp_path: Path) -> None:
     program = HERE / f"calls_{engine}.py"
@@ -67,6 +85,9 @@ def test_its_own_functions(engine: str, calls: int, tmp_path: Path) -> None:
         ended = {name: end for name, end in answer["ended"].items() if not end.startswith(NO_DEVICE)}
         assert ended == ({"call_function_of_a_device": "returned"} if engine == "vllm" else {})
         assert len(answer["ended"]) == calls and not any(misses for _, misses in answer["counts"].values())
+    if engine == "vllm":
+        worker = served_in_a_worker(tmp_path, program)
+        assert worker["counts"] == answer["counts"] and worker["ended"] == answer["ended"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +106,27 @@ def test_what_a_model_warms_up(
     assert f"({'vllm'} {kernels})" in said and "not enumerated" not in said
     precast(tmp_path, "build", "model.yaml", "-o", "cache")
     assert f"{kernels} of {kernels} artifacts present" in precast(tmp_path, "check", "model.yaml", "cache")
+    program = tmp_path / "model.py"
+    program.write_text(WARM_UP.format(words=[str(tmp_path), *_as_words(options)]))
+    answer = served_in_a_worker(tmp_path, program)
+    assert answer["ended"] == {"call_model": "returned"}
+    hits, misses = (sum(counts) for counts in zip(*answer["counts"].values(), strict=True))
+    assert (hits, misses) == (kernels, 0)
+
+
+def _as_words(options: tuple[str, ...]) -> list[str]:
+    """The options of ``record --engine`` as the engine's program has them."""
+    return [word for word in options if word != "--engine-option"]
+
+
+def test_what_a_model_of_sglang_compiles_after_it_is_loaded(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 2560, "num_hidden_layers": 2, "num_attention_heads": 16, "num_key_value_heads": 2}
+    config = {"architectures": ["Qwen4ExpForConditionalGeneration"], "model_type": "qwen3", "head_dim": 128, **sizes}
+    more = {"vocab_size": 1024, "intermediate_size": 1024, "torch_dtype": "bfloat16"}
+    (tmp_path / "config.json").write_text(json.dumps(config | more))
+    model = ("--engine", "sglang", "--model", tmp_path / "config.json")
+    said = precast(tmp_path, "record", "-t", "sm_100a", *model, "-o", "model.yaml")
+    assert "32 kernels (flashinfer 32)" in said and "not enumerated" not in said
 
 
 def test_the_sites_that_attach_reaches() -> None:

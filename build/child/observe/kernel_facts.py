@@ -1,23 +1,31 @@
 """Kernel facts: what decides the kernel of an attached library beside its arguments, as a worker observes it.
 
-Two things are facts. Environment variables count if the library's code reads them while it compiles the kernel, or if a
-module that the kernel is made of reads them when it is imported. Modules count if the kernel is made of them: they use
-the DSL and the modules of the compile function refer to them, or the key names one of their functions or classes. A
-module of another distribution stands for its whole package.
+- Environment variables count if the library's code reads them while it compiles the kernel, or if a module that the
+  kernel is made of reads them when it is imported.
+- Modules count if the kernel's code can be in them: ``reach`` follows what the compile function names, in whichever
+  distribution, and the functions and classes that the key names. Those of the library itself are in its key, unless its
+  kernels are guarded by module.
+- Data files of a package count if code of these modules reads them.
+- Globals of these modules count if their source makes them the same everywhere: a program may have changed them.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from precast.loader.attach import guard_of, source_digest
-from precast.loader.contract.recordings.kernel_facts import KernelFacts, Package
+from precast.build.child.observe.reach import Reach, reach_of
+from precast.build.child.observe.steady_globals import is_steady, origin_of
+from precast.loader.attach import folder_of, function_of, source_digest
+from precast.loader.contract.recordings.kernel_facts import Globals, KernelFacts, Package
 
 Request = tuple[str, str, str]
 """A request: its kind, what was requested, and the file of the code that made it."""
@@ -26,6 +34,8 @@ _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms that name a module
 _NO_KERNELS = ("precast", "torch")  # packages without device code in the DSL
+_FAR = (*_NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "pynvml", "typing_extensions")  # no kernel is made of them
+_SCALARS = (bool, int, float, str)
 # Variables of the machine and the user, in which caches are found; builds set those of the DSL.
 _NO_FACTS = re.compile(
     r"(CUTE_DSL|XDG|PRECAST|PYTHON)_?.*|CUDA_(HOME|PATH|VISIBLE_DEVICES)|PATH|HOME|USER|LOGNAME|TMPDIR|TEMP|TMP|PWD"
@@ -33,53 +43,113 @@ _NO_FACTS = re.compile(
 
 
 def kernel_facts(
-    modules: Collection[str],
+    roots: Collection[object],
     package: str,
     config: object,
     *,
     requests: Collection[Request],
     compiling: Collection[Request],
-    new: Collection[str],
+    by_module: bool,
 ) -> KernelFacts:
     """The facts of a kernel that a function has compiled.
 
     Parameters
     ----------
-    modules, package
-        The function's module, those of the bases of its class, and the package of its library: a class of a user may
-        derive from one of the library.
+    roots, package
+        The function, for a method also its class, and the package of its library: a class of a user may derive from one
+        of the library.
     config
-        The key, whose forms may name modules.
+        The key, whose forms may name functions and classes.
     requests, compiling
         All requests of this process, and those that were made while the function ran.
-    new
-        The modules that were imported while it ran.
+    by_module
+        Whether the modules of the library itself are facts: its key does not cover them.
     """
-    users = {name for name in modules if not is_below(name, package)}
-    named = {
-        name
-        for name in {*named_modules(config), *users}
-        if _may_count(name) and name.partition(".")[0] not in _STANDARD
-    }
-    parts = kernel_modules({*modules, *new, *named}, package) | named
+    named = {name for name in named_modules(config) if _may_count(name)}
+    reach = reach_of([*roots, *_named_values(config)], lambda module: module in named or _counts(module, package))
+    parts = reach.modules | {origin for name in reach.values if (origin := _origin(name, package))} | named
     own = {file for name in sys.modules if is_below(name, package) and (file := _file(name))}
+    of_parts = {file for name in parts if (file := _file(name))}
     importing = {file for name in parts if uses_dsl(name) and (file := _file(name))}
-    calling = own | {file for name in parts if (file := _file(name))}
+    batches = ((requests, importing), (compiling, own | of_parts))
     names = {
         what
-        for batch, files in ((requests, importing), (compiling, calling))
+        for batch, files in batches
         for kind, what, file in batch
         if kind == "variable" and file in files and not _NO_FACTS.fullmatch(what)
     }
-    others = {name for name in parts if not is_below(name, package)}
-    packages = {top: owner for top in {name.partition(".")[0] for name in others} if (owner := _package(top))}
-    own_modules = {name for name in others if name.partition(".")[0] not in packages}
+    modules = {name for name in parts if by_module or not is_below(name, package)}
+    tops = {name.partition(".")[0] for name in parts}
+    packages = {top: owner for top in tops - {package.partition(".")[0]} if (owner := _package(top))}
+    opened = {what for kind, what, file in requests if kind == "file" and file in of_parts}
     environment = os.environ
     return KernelFacts(
         variables={name: environment.get(name) for name in names},
         packages=packages,
-        modules={name: digest for name in own_modules if (digest := source_digest(name))},
+        modules={name: digest for name in modules if (digest := source_digest(name))},
+        files=dict(_data_files(opened, tops)),
+        globals=dict(_steady_globals(reach)),
     )
+
+
+def _counts(module: str, package: str) -> bool:
+    """Whether a kernel may be made of a module."""
+    if is_below(module, package):
+        return True
+    top = module.partition(".")[0]
+    return top not in _STANDARD and not any(is_below(module, other) for other in (_DSL, *_FAR)) and top != "__main__"
+
+
+def _origin(name: str, package: str) -> str | None:
+    """The module that a global is imported from, where a kernel may be made of that."""
+    origin = origin_of(*name.split(":"))
+    return origin if origin is not None and origin in sys.modules and _counts(origin, package) else None
+
+
+def _data_files(opened: Collection[str], tops: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The data of these packages among files that were opened, named by package and path, with their digests."""
+    folders = {top: folder for top in tops if (folder := folder_of(top)) is not None}
+    for path in map(Path, opened):
+        for top, folder in folders.items():
+            if path.suffix not in (".py", ".pyc", ".so") and path.is_relative_to(folder) and path.is_file():
+                yield f"{top}/{path.relative_to(folder)}", hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _steady_globals(reach: Reach) -> Iterator[tuple[str, Globals]]:
+    """The globals that are reached and are the same wherever the same source is imported."""
+    names: dict[str, list[str]] = {}
+    for path, value in sorted(reach.values.items()):
+        module, _, name = path.partition(":")
+        if module in reach.modules and _is_plain(name, value) and is_steady(module, name):
+            names.setdefault(module, []).append(name)
+    for module, some in names.items():
+        yield module, Globals.of(tuple(some), vars(sys.modules[module]))
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Whether a global is a value that can be compared: a number or a text, a constant table, a function, a class. A
+    table by another name than a constant's is filled as programs run."""
+    if value is None or isinstance(value, (*_SCALARS, tuple, frozenset)):
+        return True
+    if isinstance(value, (dict, list, set)):
+        return name.isupper() and bool(value)
+    module = getattr(value, "__module__", None)
+    definition = isinstance(value, type) or function_of(value) is not None
+    return definition and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *_FAR))
+
+
+def _named_values(form: object) -> Iterator[object]:
+    """The functions and classes that the forms of a key name, as far as they are imported."""
+    if isinstance(form, str):
+        tag, _, location = form.partition(":")
+        module, _, path = location.partition(":")
+        value: Any = sys.modules.get(module) if tag in _NAMING else None
+        for part in path.split("."):
+            value = getattr(value, part, None)
+        yield from () if value is None else (value if isinstance(value, type) else type(value), value)
+    elif isinstance(form, (dict, list, tuple)):
+        for inner in form.values() if isinstance(form, dict) else form:
+            yield from _named_values(inner)
 
 
 def named_modules(form: object) -> set[str]:
@@ -96,27 +166,6 @@ def named_modules(form: object) -> set[str]:
     return set().union(*map(named_modules, form)) if isinstance(form, (list, tuple)) else set()
 
 
-def kernel_modules(roots: Collection[str], package: str) -> set[str]:
-    """The modules that a kernel is made of: those of its library or that use the DSL, as far as one refers to another.
-
-    >>> kernel_modules({"json.decoder"}, "json") >= {"json.decoder", "json.scanner"}
-    True
-    """
-    modules: set[str] = set()
-    uses = functools.cache(uses_dsl)
-
-    def counts(name: str) -> bool:
-        return name not in modules and (is_below(name, package) or (_may_count(name) and uses(name)))
-
-    following = [name for name in roots if counts(name)]
-    while following:
-        name = following.pop()
-        if name not in modules:
-            modules.add(name)
-            following += [part for other in _referred(name) for part in _parts(other) if counts(part)]
-    return modules & sys.modules.keys()
-
-
 def uses_dsl(name: str) -> bool:
     """Whether a module refers to the DSL.
 
@@ -128,13 +177,6 @@ def uses_dsl(name: str) -> bool:
 
 def _may_count(name: str) -> bool:
     return name in sys.modules and not any(is_below(name, other) for other in (_DSL, *_NO_KERNELS))
-
-
-def _parts(name: str) -> Iterator[str]:
-    """A module, and the modules of a package: code that has the package uses any of them."""
-    yield name
-    if hasattr(sys.modules.get(name), "__path__") and _may_count(name):
-        yield from [other for other in sys.modules if other.startswith(f"{name}.")]
 
 
 def is_below(name: str, package: str) -> bool:
@@ -169,5 +211,4 @@ def _package(name: str) -> Package | None:
     owners = _distributions().get(name)
     if not owners:
         return None
-    guard = guard_of(owners[0], name)
-    return Package(distribution=owners[0], version=guard.version, source=guard.source)
+    return Package(distribution=owners[0], version=importlib.metadata.version(owners[0]))

@@ -8,9 +8,10 @@ else needs the DSL.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from precast.loader.attach.compiler.device_constants import WARP_SIZE, shared_memory_of
 from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.contract.recordings.provenance import DSL_DISTRIBUTION
 
@@ -71,8 +72,10 @@ def make_ptr(dtype: Any, value: Any, mem_space: Any = None, assumed_align: int |
     return Address(address, dtype, mem_space, alignment)
 
 
-ANSWERS: Mapping[str, Callable[..., Any]] = {
+ANSWERS: Mapping[str, Any] = {
     "cutlass.cute.runtime:from_dlpack": from_dlpack,
     "cutlass.cute.runtime:make_ptr": make_ptr,
+    "cutlass.cute.arch:WARP_SIZE": WARP_SIZE,
+    "cutlass.utils:get_smem_capacity_in_bytes": shared_memory_of,
 }
-"""The functions of the DSL to replace, for every library."""
+"""The functions and numbers of the DSL to replace, for every library."""

@@ -22,7 +22,7 @@ PASSED = {
 
 def without_gpu() -> None:
     """Let SGLang be imported without its native modules."""
-    empty_where_absent(("sgl_kernel",))
+    empty_where_absent(("sgl_kernel", "deep_gemm"))
 
 
 LIBRARY = Library(
@@ -39,4 +39,5 @@ LIBRARY = Library(
     describe=describe,
     makers=MAKERS,
     without_gpu=without_gpu,
+    by_module=True,
 )

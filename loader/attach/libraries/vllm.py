@@ -143,4 +143,5 @@ LIBRARY = Library(
     describe=describe,
     makers=MAKERS,
     without_gpu=without_gpu,
+    by_module=True,
 )

@@ -1,45 +1,82 @@
 """Kernel facts: what decided the kernel of an attached library beside its key.
 
 A worker of the build observes them while the library's function compiles, and the index keeps them with the artifact.
-The kernel is served only where they hold: environment variables that the library's code has read, the packages of
-other distributions whose device code it uses, and modules of no distribution, such as that of a user's function.
+The kernel is served only where they hold: environment variables that the library's code has read, the modules whose
+code it uses beside those that its key covers, in whichever distribution, the data files that they read, and the globals
+of modules that a program may have changed.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from precast.loader.contract.format import fields
+from precast.loader.contract.recordings.keys import UnknownKey, canonical, encode
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 
 MOST = 1000
 _LONGEST = 4096
-_FIELDS = ("variables", "packages", "modules")
+_FIELDS = ("variables", "packages", "modules", "files", "globals")
 
 
 class Package(Immutable, kw_only=True):
-    """A package of another distribution: its version, and the digest of its sources."""
+    """A distribution that a package of modules is of, and its version."""
 
     distribution: str
     version: str
-    source: str
 
     def to_json(self) -> dict[str, str]:
         """The package as JSON."""
-        return {"distribution": self.distribution, "version": self.version, "source": self.source}
+        return {"distribution": self.distribution, "version": self.version}
 
     @classmethod
     def parse(cls, value: object) -> Package:
         """Read what ``to_json`` gave, each part checked."""
-        data = fields.known(fields.as_object(value), ("distribution", "version", "source"))
-        return cls(**{name: fields.parsed(data, name, _text) for name in ("distribution", "version", "source")})
+        data = fields.known(fields.as_object(value), ("distribution", "version"))
+        return cls(**{name: fields.parsed(data, name, _text) for name in ("distribution", "version")})
+
+
+class Globals(Immutable, kw_only=True):
+    """Globals of one module, in the order of their names, and the digest of what they were."""
+
+    names: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: Mapping[str, Any]) -> Globals:
+        """These globals of a module as they are now. One that is missing, or has no form, differs from all that have.
+
+        >>> Globals.of(("TILE",), {"TILE": 64}) == Globals.of(("TILE",), {"TILE": 64, "OTHER": 1})
+        True
+        """
+        texts = [f"{name}={_form_of(values[name]) if name in values else None}\n" for name in names]
+        return cls(names=names, digest=hashlib.sha256("".join(texts).encode()).hexdigest())
+
+    def to_json(self) -> dict[str, str]:
+        """The globals as JSON."""
+        return {"names": " ".join(self.names), "digest": self.digest}
+
+    @classmethod
+    def parse(cls, value: object) -> Globals:
+        """Read what ``to_json`` gave, each part checked."""
+        data = fields.known(fields.as_object(value), ("names", "digest"))
+        names = fields.parsed(data, "names", fields.text)
+        return cls(names=tuple(names.split()), digest=fields.parsed(data, "digest", _text))
+
+
+def _form_of(value: Any) -> str | None:
+    try:
+        return canonical(encode(value))
+    except (UnknownKey, RecursionError):
+        return None
 
 
 class KernelFacts(Immutable, kw_only=True):
-    """The facts of one kernel: variables with their values (None: not set), packages by name, and modules with the
-    digests of their files.
+    """The facts of one kernel: variables with their values (None: not set), packages by name, modules and data files
+    with their digests, and globals by module. A file is named by its package and its path in it.
 
     >>> facts = KernelFacts.parse({"variables": {"ACME_TILE": "64"}, "packages": {}, "modules": {}})
     >>> list(facts.changed_variables({"ACME_TILE": "64"})), list(facts.changed_variables({}))
@@ -49,6 +86,8 @@ class KernelFacts(Immutable, kw_only=True):
     variables: Mapping[str, str | None]
     packages: Mapping[str, Package]
     modules: Mapping[str, str]
+    files: Mapping[str, str] = {}
+    globals: Mapping[str, Globals] = {}
 
     def to_json(self) -> dict[str, Any]:
         """The facts as JSON, sorted."""
@@ -56,6 +95,8 @@ class KernelFacts(Immutable, kw_only=True):
             "variables": dict(sorted(self.variables.items())),
             "packages": {name: package.to_json() for name, package in sorted(self.packages.items())},
             "modules": dict(sorted(self.modules.items())),
+            "files": dict(sorted(self.files.items())),
+            "globals": {name: some.to_json() for name, some in sorted(self.globals.items())},
         }
 
     @classmethod
@@ -66,6 +107,8 @@ class KernelFacts(Immutable, kw_only=True):
             variables=fields.table(data, "variables", _value, most=MOST),
             packages=fields.table(data, "packages", Package.parse, most=MOST),
             modules=fields.table(data, "modules", _text, most=MOST),
+            files=fields.table(data, "files", _text, most=MOST) if "files" in data else {},
+            globals=fields.table(data, "globals", Globals.parse, most=MOST) if "globals" in data else {},
         )
 
     def changed_variables(self, environment: Mapping[str, str]) -> Iterator[str]:

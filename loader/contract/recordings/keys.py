@@ -136,6 +136,8 @@ def _field_names(value: Any) -> list[str]:
 
 def _enum(value: enum.Enum) -> str:
     kind = type(value)
+    if kind.__members__.get(value.name) is not value:  # several flags at once
+        raise _unknown(value)
     return f"${DSL}:{_dsl_name(kind)}.{value.name}" if _of_dsl(kind) else f"$enum:{_place(kind)}.{value.name}"
 
 

@@ -24,21 +24,40 @@ LIBRARY = {
     "facty/kernels.py": f"""
 {HEAD}
 import functools
+import json
 import os
+import pathlib
 
 import facthelper.scaling
+from facthelper import pure
 from facty import settings
+from facty.other import ROUNDS
 
 AT_IMPORT = float(os.environ.get("FACTY_AT_IMPORT", "1"))
+WIDTH = 4
+_warmed = False
+
+
+def set_rounds(rounds):
+    global ROUNDS
+    ROUNDS = rounds
+
+
+def table():
+    return json.loads((pathlib.Path(__file__).parent / "table.json").read_text())
 
 
 @functools.cache
 def compiled(value, scale=None):
+    global _warmed
     import facty.lazy
+    from facty.inner import shift
 
+    _warmed = True
     x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     value = float(value) * (scale(1) if scale else 1) * AT_IMPORT * settings.factor() * facthelper.scaling.SCALE
+    value = value + shift(ROUNDS) + WIDTH + table()["bias"] + pure.offset()
     return cute.compile(add_host, x, value, stream, options="--enable-tvm-ffi")
 """,
     "facty/settings.py": """
@@ -52,17 +71,28 @@ LOG = os.environ.get("FACTY_LOG", "no")
 def factor():
     return float(os.environ.get("FACTY_FACTOR", "1"))
 """,
-    "facty/other.py": "TEXT = 1\n",
+    "facty/other.py": "ROUNDS = 1\n",
+    "facty/inner.py": "def shift(rounds):\n    return 2 * rounds\n",
+    "facty/elsewhere.py": "def unused():\n    return 1\n",
+    "facty/table.json": '{"bias": 1}',
     "facty/lazy.py": "import os\n\nLEVEL = os.environ.get('FACTY_LEVEL', 'info')\n",
     "facty_seams.py": """
 from precast.loader.attach import Functions, Library
 
 LIBRARY = Library(
-    name="facty", distribution="facty", package="facty", seams=(Functions("facty.kernels", ("compiled",)),)
+    name="facty",
+    distribution="facty",
+    package="facty",
+    seams=(Functions("facty.kernels", ("compiled",)),),
+    by_module=True,
 )
 """,
 }
-HELPER = {"facthelper/scaling.py": "import cutlass\n\nSCALE = 2.0\n"}
+HELPER = {
+    "facthelper/scaling.py": "import cutlass\n\nSCALE = 2.0\n",
+    "facthelper/pure.py": "def offset():\n    return 1\n",
+    "facthelper/elsewhere.py": "TEXT = 1\n",
+}
 USER = "def twice(value):\n    return 2 * value\n"
 UNRELATED = {"factother/__init__.py": "import cutlass\n"}
 PROGRAM = """
@@ -80,6 +110,7 @@ import userscale
 from precast import loader
 attached = loader.attach(["facty"], mode="frozen", target="sm_90a")
 from facty import kernels
+CHANGE
 try:
     print(json.dumps(["served" if kernels.compiled(3, SCALE) else "", ""]))
 except loader.attach.KernelMissing as error:
@@ -113,13 +144,15 @@ def run(folder: Path, *arguments: object) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def served(shop: Path, variables: Mapping[str, str], *, site: Path | None = None, scale: str = "None") -> list[str]:
+def served(
+    shop: Path, variables: Mapping[str, str], *, site: Path | None = None, scale: str = "None", change: str = ""
+) -> list[str]:
     """Whether the kernel was served, and the error."""
     environment = {
         **os.environ, "PYTHONPATH": str(site or shop / "site"), "PRECAST_CACHE_PATH": str(shop / "cache"), **variables,
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", SERVE.replace("SCALE", scale)],
+        [sys.executable, "-c", SERVE.replace("SCALE", scale).replace("CHANGE", change)],
         env=environment,
         capture_output=True,
         text=True,
@@ -141,7 +174,13 @@ def facts_of(shop: Path) -> Mapping[str, Any]:
 def test_the_facts_are_what_the_kernel_is_made_of_and_nothing_else(shop: Path) -> None:
     facts = facts_of(shop)
     assert facts["variables"] == {"FACTY_AT_IMPORT": None, "FACTY_FACTOR": "4"}
-    assert list(facts["packages"]) == ["facthelper"] and not facts["modules"]
+    assert facts["packages"] == {"facthelper": {"distribution": "fact-helper", "version": "1.0"}}
+    used = {"facty.kernels", "facty.settings", "facty.lazy", "facty.inner", "facty.other"}
+    assert set(facts["modules"]) == {*used, "facthelper.scaling", "facthelper.pure"}
+    assert list(facts["files"]) == ["facty/table.json"]
+    names = {module: some["names"].split() for module, some in facts["globals"].items()}
+    assert {"WIDTH", "ROUNDS", "table"} <= set(names["facty.kernels"]) and "_warmed" not in names["facty.kernels"]
+    assert "AT_IMPORT" not in names["facty.kernels"]  # the environment may decide it, and that is a fact of its own
 
 
 def test_it_is_served_where_the_facts_hold(shop: Path) -> None:
@@ -170,7 +209,7 @@ def test_a_changed_package_is_refused(shop: Path, tmp_path: Path) -> None:
     was = changed.stat()
     changed.write_text(changed.read_text().replace("2.0", "3.0"))
     os.utime(changed, ns=(was.st_atime_ns, was.st_mtime_ns - 10**9))  # the same size, and older than it was
-    assert "files of facthelper differ from those that the kernel was built with" in served(shop, BUILT, site=site)[1]
+    assert "the source of facthelper.scaling differs from the one" in served(shop, BUILT, site=site)[1]
     shutil.copytree(shop / "site", site, dirs_exist_ok=True)
     info = site / "fact_helper-1.0.dist-info"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fact-helper\nVersion: 2.0\n")
@@ -188,3 +227,53 @@ def test_a_users_function_is_refused_after_an_edit(shop: Path, tmp_path: Path) -
     answer, error = served(shop, BUILT, site=site, scale="userscale.twice")
     assert not answer and "the source of userscale differs from the one that the kernel was built with" in error
     assert served(shop, BUILT, site=site) == ["served", ""]
+
+
+@pytest.mark.parametrize("name", ["facty/inner.py", "facty/lazy.py", "facty/kernels.py", "facthelper/pure.py"])
+def test_a_changed_module_is_refused(shop: Path, tmp_path: Path, name: str) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(shop / "site", site)
+    was = (site / name).stat()
+    text = (site / name).read_text()
+    (site / name).write_text(text.replace("return", "return ", 1) if "return" in text else text.upper())
+    os.utime(site / name, ns=(was.st_atime_ns, was.st_mtime_ns - 10**9))
+    answer, error = served(shop, BUILT, site=site)
+    assert not answer and f"the source of {name[:-3].replace('/', '.')} differs" in error
+
+
+@pytest.mark.parametrize("name", ["facty/elsewhere.py", "facthelper/elsewhere.py"])
+def test_a_change_of_what_no_kernel_uses_refuses_none(shop: Path, tmp_path: Path, name: str) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(shop / "site", site)
+    (site / name).write_text("TEXT = 2\n")
+    assert served(shop, BUILT, site=site) == ["served", ""]
+
+
+def test_a_changed_data_file_is_refused(shop: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(shop / "site", site)
+    (site / "facty" / "table.json").write_text('{"bias": 2}')
+    answer, error = served(shop, BUILT, site=site)
+    assert not answer and "the file facty/table.json differs from the one that the kernel was built with" in error
+
+
+@pytest.mark.parametrize(
+    ("change", "module"),
+    [
+        ("kernels.WIDTH = 8", "facty.kernels"),
+        ("kernels.WIDTH = 4.0", "facty.kernels"),
+        ("kernels.set_rounds(2)", "facty.kernels"),
+        ("kernels.table = lambda: {'bias': 2}", "facty.kernels"),
+        ("del kernels.WIDTH", "facty.kernels"),
+        ("import facthelper.scaling; facthelper.scaling.SCALE = 3.0", "facthelper.scaling"),
+        ("import facthelper.pure; facthelper.pure.offset = userscale.twice", "facthelper.pure"),
+        ("import facty.inner; facty.inner.shift = userscale.twice", "facty.inner"),
+    ],
+)
+def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, module: str) -> None:
+    answer, error = served(shop, BUILT, change=change)
+    assert not answer and f"a global of {module} that the kernel depends on was changed in this process" in error
+
+
+def test_a_global_that_the_library_itself_sets_as_it_runs_refuses_none(shop: Path) -> None:
+    assert served(shop, BUILT, change="kernels._warmed = True") == ["served", ""]

@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.recordings.kernel_facts import KernelFacts, Package, parse_facts
+from precast.loader.contract.recordings.kernel_facts import Globals, KernelFacts, Package, parse_facts
 from precast.loader.errors import FormatError
 
 TEXTS = st.text(max_size=20)
 FACTS = st.builds(
     KernelFacts,
     variables=st.dictionaries(TEXTS, st.none() | TEXTS, max_size=4),
-    packages=st.dictionaries(TEXTS, st.builds(Package, distribution=TEXTS, version=TEXTS, source=TEXTS), max_size=3),
+    packages=st.dictionaries(TEXTS, st.builds(Package, distribution=TEXTS, version=TEXTS), max_size=3),
     modules=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    files=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    globals=st.dictionaries(
+        TEXTS, st.builds(Globals, names=st.lists(st.sampled_from("abc")).map(tuple), digest=TEXTS), max_size=3
+    ),
 )
 
 
@@ -42,7 +46,12 @@ def test_a_variable_holds_if_it_has_the_value(facts: KernelFacts, environment: d
         ({"variables": {"A": 1}, "packages": {}, "modules": {}}, r"expected str, not int in 'variables\.A'"),
         ({"variables": {"A": "x" * 5000}, "packages": {}, "modules": {}}, "5000 characters"),
         ({"variables": {}, "packages": {"q": {"version": "1"}}, "modules": {}}, "missing in 'packages.q.distribution'"),
-        ({"variables": {}, "packages": {}, "modules": {}, "files": {}}, "unknown key"),
+        ({"variables": {}, "packages": {}, "modules": {}, "tensors": {}}, "unknown key"),
+        (
+            {"variables": {}, "packages": {}, "modules": {}, "files": {"q/a": 1}},
+            r"expected str, not int in 'files\.q/a'",
+        ),
+        ({"variables": {}, "packages": {}, "modules": {}, "globals": {"q": {"names": 1}}}, "expected str, not int"),
     ],
 )
 def test_malformed_facts_are_refused(value: Any, reason: str) -> None:

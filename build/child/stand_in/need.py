@@ -1,0 +1,22 @@
+"""Need: which kernel functions are imported and called only where CUDA, as torch knows it, is replaced."""
+
+from __future__ import annotations
+
+from precast.kernels.authoring.registry import FunctionRef
+from precast.loader.attach import library_named
+
+
+def needs_fake_cuda(source: FunctionRef) -> bool:
+    """Whether a function's library says what to do where there is no GPU."""
+    return bool(source.library) and library_named(source.library).without_gpu is not None
+
+
+def replace_cuda(source: FunctionRef) -> None:
+    """Replace CUDA for a function that needs it, before any module takes names out of torch.
+
+    Modules of an engine ask Triton's driver, and so libcuda, while they are imported.
+    """
+    if needs_fake_cuda(source):
+        from precast.build.child.stand_in.fake_cuda import install_fake_cuda  # imports torch, which few kernels need
+
+        install_fake_cuda()
