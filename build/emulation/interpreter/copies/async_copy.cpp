@@ -29,13 +29,12 @@ void perform(const SmallCopy &copy) {
 }
 
 void delayed(Machine &machine, Warp &warp, const SmallCopy &copy) {
-  auto group = join_group(async_of(warp).copies[copy.lane]);
   if (!machine.adversarial()) {
     perform(copy);
-    leave_group(copy.worker, *group);
     end_worker(copy.worker);
     return;
   }
+  auto group = join_group(async_of(warp).copies[copy.lane]);
   u8 *place = copy.owner->shared.data() + offset_of(copy.to);
   nothing_lands(*copy.owner, offset_of(copy.to), copy.bytes);
   nothing_leaves(*copy.owner, offset_of(copy.to), copy.bytes);
@@ -44,7 +43,7 @@ void delayed(Machine &machine, Warp &warp, const SmallCopy &copy) {
   later(machine, *copy.block, [copy, group] {
     perform(copy);
     ends(copy.owner->effects->landing, offset_of(copy.to), copy.bytes);
-    leave_group(copy.worker, *group);
+    leave_group(*copy.worker.machine, *group);
     end_worker(copy.worker);
   });
 }
@@ -66,7 +65,7 @@ void arrive_when_done(const Worker &worker, Block *block, u32 address, const Gro
 
 // a: to (place, wide, offset), from (place, wide, offset), bytes, bytes to read (place or -1), predicate that ignores
 // the source (place or -1)
-OPERATION(CP_ASYNC) {
+OPERATION(cp_async) {
   const u32 bytes = u32(insn.a[6]);
   const bool tracked = machine.adversarial() || machine.races();
   EACH_LANE(lane) {
@@ -85,32 +84,38 @@ OPERATION(CP_ASYNC) {
       perform(copy);
       continue;
     }
-    copy.worker = start_worker(machine, warp, Proxy::Generic);
+    copy.worker = worker_in_group(machine, warp, Kind::Copies);
     delayed(machine, warp, copy);
   }
   ++machine.changes;
   return Outcome::Next;
 }
 
-OPERATION(CP_ASYNC_COMMIT) {
-  if (machine.adversarial() || machine.races()) EACH_LANE(lane) commit_group(async_of(warp).copies[lane]);
+OPERATION(cp_async_commit) {
+  if (machine.adversarial()) EACH_LANE(lane) commit_group(async_of(warp).copies[lane]);
+  if (Races *races = machine.races()) races->commit(warp.agent, Kind::Copies);
   return Outcome::Next;
 }
 
 // immediate: how many groups may be under way; -1: wait for all copies
-OPERATION(CP_ASYNC_WAIT) {
-  if (!machine.adversarial() && !machine.races()) return Outcome::Next;
+OPERATION(cp_async_wait) {
   bool done = true;
+  const u64 allowed = insn.immediate < 0 ? 0 : u64(insn.immediate);
   EACH_LANE(lane) {
     auto &groups = async_of(warp).copies[lane];
     if (insn.immediate < 0 && groups) commit_group(groups);
-    done &= groups_done(machine, warp, groups, insn.immediate < 0 ? 0 : u64(insn.immediate));
+    done &= groups_done(groups, allowed);
   }
-  return done ? Outcome::Next : Outcome::Blocked;
+  if (!done) return Outcome::Blocked;
+  if (Races *races = machine.races()) {
+    if (insn.immediate < 0) races->commit(warp.agent, Kind::Copies);
+    races->wait(warp.agent, Kind::Copies, u32(allowed));
+  }
+  return Outcome::Next;
 }
 
 // a: mbarrier (place, wide, offset), noinc
-OPERATION(CP_ASYNC_ARRIVE) {
+OPERATION(cp_async_arrive) {
   EACH_LANE(lane) {
     const u32 address = shared_in(warp, insn.a[0], insn.a[1], insn.a[2], lane);
     if (!insn.a[3]) mbarrier_arrive(machine, *warp.block, address, -1, 0);
@@ -119,7 +124,7 @@ OPERATION(CP_ASYNC_ARRIVE) {
       groups.assign(own->committed.begin(), own->committed.end());
       groups.push_back(own->open);
     }
-    arrive_when_done(start_worker(machine, warp, Proxy::Generic), warp.block, address, groups);
+    arrive_when_done(worker_after(machine, warp, Kind::Copies), warp.block, address, groups);
   }
   return Outcome::Next;
 }

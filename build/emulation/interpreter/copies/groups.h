@@ -5,8 +5,8 @@
 
 // The group that a copy is in which the thread starts now. Call `done` when the copy has taken effect.
 std::shared_ptr<CopyGroup> join_group(std::unique_ptr<CopyGroups> &groups);
-void leave_group(const Worker &worker, CopyGroup &group);
+void leave_group(Machine &machine, CopyGroup &group);
 
 void commit_group(std::unique_ptr<CopyGroups> &groups);
-// Whether all groups but the latest `allowed` are done; those are then forgotten, and the warp has seen what they did.
-bool groups_done(Machine &machine, Warp &warp, std::unique_ptr<CopyGroups> &groups, u64 allowed);
+// Whether all groups but the latest `allowed` are done; those are then forgotten.
+bool groups_done(std::unique_ptr<CopyGroups> &groups, u64 allowed);

@@ -137,40 +137,39 @@ u32 shared_alignment(const TensorMap &map) { return map.swizzle == SharedSwizzle
 
 } // namespace
 
-// a: to (place, wide), tensor map (place, wide), mbarrier (place, wide), mask (place or -1), pool: offsets of the three
-// addresses, then places of the coordinates and of the offsets of im2col
-OPERATION(TENSOR_LOAD) {
+// a: to (place, wide), tensor map (place, wide), mbarrier (place, wide), mask (place or -1), pool: the coordinates and
+// the offsets of im2col
+OPERATION(tensor_load) {
   const s32 *list = launch_of(warp).program->pool + insn.a[7];
   const Form form(insn.immediate);
   EACH_LANE(lane) {
-    const u32 to = shared_in(warp, insn.a[0], insn.a[1], list[0], lane);
-    const u64 map_address = address_in(warp, insn.a[2], insn.a[3], list[1], lane);
-    const u32 mbarrier = shared_in(warp, insn.a[4], insn.a[5], list[2], lane);
-    const Box box = read_box(machine, warp, map_address, list + 3, form, lane);
+    const u32 to = shared_in(warp, insn.a[0], insn.a[1], 0, lane);
+    const u64 map_address = address_in(warp, insn.a[2], insn.a[3], 0, lane);
+    const u32 mbarrier = shared_in(warp, insn.a[4], insn.a[5], 0, lane);
+    const Box box = read_box(machine, warp, map_address, list, form, lane);
     const Launch *launch = &launch_of(warp);
     const u32 ranks = ranks_of(warp, insn.a[6], to, lane);
     for (u32 rank = 0; rank < 16; ++rank) {
       if (!(ranks >> rank & 1)) continue;
       const SharedPart part = shared_part(machine, warp, with_rank(to, rank), box.bytes, shared_alignment(box.map), lane);
-      const Worker worker = start_worker(machine, warp, Proxy::Async);
-      into_shared(worker, *warp.block, part, mbarrier_for(mbarrier, rank, insn.a[6] >= 0, form.pairs, to, lane),
-                  [=] { load_box(worker, *launch, box, part, lane); });
+      const u32 target = mbarrier_for(mbarrier, rank, insn.a[6] >= 0, form.pairs, to, lane);
+      const Worker worker = worker_at_mbarrier(machine, warp, target);
+      into_shared(worker, *warp.block, part, target, [=] { load_box(worker, *launch, box, part, lane); });
     }
   }
   return Outcome::Next;
 }
 
-// a: tensor map (place, wide), from (place, wide), reduction (-1: a copy), pool: offsets of the two addresses, then
-// places of the coordinates and offsets
-OPERATION(TENSOR_STORE) {
+// a: tensor map (place, wide), from (place, wide), reduction (-1: a copy), pool: the coordinates
+OPERATION(tensor_store) {
   const s32 *list = launch_of(warp).program->pool + insn.a[5];
   const Form form(insn.immediate);
   EACH_LANE(lane) {
-    const u64 map_address = address_in(warp, insn.a[0], insn.a[1], list[0], lane);
-    const u32 from = shared_in(warp, insn.a[2], insn.a[3], list[1], lane);
-    const Box box = read_box(machine, warp, map_address, list + 2, form, lane);
+    const u64 map_address = address_in(warp, insn.a[0], insn.a[1], 0, lane);
+    const u32 from = shared_in(warp, insn.a[2], insn.a[3], 0, lane);
+    const Box box = read_box(machine, warp, map_address, list, form, lane);
     const SharedPart part = shared_part(machine, warp, from, box.bytes, shared_alignment(box.map), lane);
-    const Worker worker = start_worker(machine, warp, Proxy::Async);
+    const Worker worker = worker_in_group(machine, warp, Kind::Bulk);
     const Launch *launch = &launch_of(warp);
     const s32 operation = insn.a[4];
     out_of_shared(worker, warp, part, lane, [=] { store_box(worker, *launch, box, part, operation, lane); });

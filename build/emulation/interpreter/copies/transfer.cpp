@@ -61,7 +61,7 @@ void out_of_shared(const Worker &worker, Warp &warp, const SharedPart &part, u32
   auto group = join_group(async_of(warp).bulk[lane]);
   const auto finish = [worker, part, group] {
     touches_shared(worker, *part.owner, part.offset, part.bytes, Access::Read);
-    leave_group(worker, *group);
+    leave_group(*worker.machine, *group);
     end_worker(worker);
   };
   if (!machine.adversarial()) {

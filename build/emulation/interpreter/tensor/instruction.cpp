@@ -17,48 +17,48 @@ Element small_float(u32 code, u32 bits) {
   }
 }
 
-Element type_of(Kind kind, u32 code, u32 bits) {
+Element type_of(ProductKind kind, u32 code, u32 bits) {
   switch (kind) {
-    case Kind::F16:
+    case ProductKind::F16:
       if (code > 1) refuse("an unknown type", bits);
       return code ? Element::Bf16 : Element::F16;
-    case Kind::Tf32:
+    case ProductKind::Tf32:
       if (code != 2) refuse("an unknown type", bits);
       return Element::Tf32;
-    case Kind::I8:
+    case ProductKind::I8:
       if (code > 1) refuse("an unknown type", bits);
       return code ? Element::S8 : Element::U8;
-    case Kind::F8f6f4:
-    case Kind::Mxf8f6f4: return small_float(code, bits);
+    case ProductKind::F8f6f4:
+    case ProductKind::Mxf8f6f4: return small_float(code, bits);
     default:
       if (code != 1) refuse("an unknown type", bits);
       return Element::E2m1;
   }
 }
 
-bool scaled(Kind kind) { return kind >= Kind::Mxf8f6f4; }
+bool scaled(ProductKind kind) { return kind >= ProductKind::Mxf8f6f4; }
 
-u32 depth_of(Kind kind) {
+u32 depth_of(ProductKind kind) {
   switch (kind) {
-    case Kind::F16: return 16;
-    case Kind::Tf32: return 8;
-    case Kind::Mxf4:
-    case Kind::Mxf4nvf4: return 64;
+    case ProductKind::F16: return 16;
+    case ProductKind::Tf32: return 8;
+    case ProductKind::Mxf4:
+    case ProductKind::Mxf4nvf4: return 64;
     default: return 32;
   }
 }
 
-void read_accumulator(Instruction &one, u32 bits, Kind kind) {
+void read_accumulator(Instruction &one, u32 bits, ProductKind kind) {
   switch (bits >> 4 & 3) {
     case 0: one.accumulator = Accumulator::F16; break;
     case 1: one.accumulator = Accumulator::F32; break;
     case 2: one.accumulator = Accumulator::S32; break;
     default: refuse("an unknown type of D", bits);
   }
-  if ((kind == Kind::I8) != (one.accumulator == Accumulator::S32) || (kind == Kind::Tf32 && one.accumulator == Accumulator::F16))
+  if ((kind == ProductKind::I8) != (one.accumulator == Accumulator::S32) || (kind == ProductKind::Tf32 && one.accumulator == Accumulator::F16))
     refuse("a type of D that its kind does not have", bits);
   one.saturate = bits >> 3 & 1;
-  if (one.saturate && kind != Kind::I8) refuse("saturation of floats", bits);
+  if (one.saturate && kind != ProductKind::I8) refuse("saturation of floats", bits);
   if (bits >> 6 & 1 || bits >> 23 & 1 || bits >> 29 & 1) refuse("reserved bits", bits);
 }
 
@@ -75,13 +75,13 @@ void check_shape(const Instruction &one, u32 group, bool weight_stationary, u32 
 
 } // namespace
 
-Instruction read_instruction(u32 bits, Kind kind, u32 group, bool weight_stationary) {
+Instruction read_instruction(u32 bits, ProductKind kind, u32 group, bool weight_stationary) {
   if (bits >> 2 & 1) throw Fault(fault::UNSUPPORTED, "sparse products");
   if (bits & 3) refuse("a selector of sparsity", bits);
   Instruction one{};
   one.a = type_of(kind, bits >> 7 & 7, bits);
   one.b = type_of(kind, bits >> 10 & 7, bits);
-  const bool padded = kind == Kind::F8f6f4 || kind == Kind::Mxf8f6f4;
+  const bool padded = kind == ProductKind::F8f6f4 || kind == ProductKind::Mxf8f6f4;
   one.packing_a = padded && bits_of(one.a) < 8 ? Packing::Padded : Packing::Dense;
   one.packing_b = padded && bits_of(one.b) < 8 ? Packing::Padded : Packing::Dense;
   one.negate_a = bits >> 13 & 1;
@@ -99,7 +99,7 @@ Instruction read_instruction(u32 bits, Kind kind, u32 group, bool weight_station
     one.scale_id_b = bits >> 4 & 3;
     one.scale_id_a = bits >> 29 & 3;
     one.scale = bits >> 23 & 1 ? Element::Ue8m0 : Element::Ue4m3;
-    if (one.scale == Element::Ue4m3 && kind != Kind::Mxf4nvf4) refuse("scales of e4m3 that its kind does not have", bits);
+    if (one.scale == Element::Ue4m3 && kind != ProductKind::Mxf4nvf4) refuse("scales of e4m3 that its kind does not have", bits);
   } else {
     read_accumulator(one, bits, kind);
     if (bits >> 30 && !weight_stationary) refuse("a shift of B", bits);

@@ -42,7 +42,7 @@ u8 *row_address(Machine &machine, Warp &warp, const Insn &insn, u32 lane, Access
 } // namespace
 
 // a: pool of registers (begin, count), address (place, wide), 1 if transposed, space; immediate: offset
-OPERATION(LDMATRIX) {
+OPERATION(ldmatrix) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const s32 *list = launch_of(warp).program->pool + insn.a[0];
   u8 *rows[4][8];
@@ -54,7 +54,7 @@ OPERATION(LDMATRIX) {
   return Outcome::Next;
 }
 
-OPERATION(STMATRIX) {
+OPERATION(stmatrix) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const s32 *list = launch_of(warp).program->pool + insn.a[0];
   for (s32 i = 0; i < insn.a[1]; ++i) {
@@ -65,8 +65,8 @@ OPERATION(STMATRIX) {
   return Outcome::Next;
 }
 
-// stmatrix.m16n8.trans.b8: 8 rows of 16 bytes for every register. a: as STMATRIX
-OPERATION(STMATRIX_BYTES) {
+// stmatrix.m16n8.trans.b8: 8 rows of 16 bytes for every register. a: as stmatrix
+OPERATION(stmatrix_bytes) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const s32 *list = launch_of(warp).program->pool + insn.a[0];
   for (s32 i = 0; i < insn.a[1]; ++i) {
@@ -80,8 +80,8 @@ OPERATION(STMATRIX_BYTES) {
   return Outcome::Next;
 }
 
-// ldmatrix.m16n16.trans.b8: 16 rows of 16 bytes for every two registers. a: as LDMATRIX
-OPERATION(LDMATRIX_BYTES) {
+// ldmatrix.m16n16.trans.b8: 16 rows of 16 bytes for every two registers. a: as ldmatrix
+OPERATION(ldmatrix_bytes) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const s32 *list = launch_of(warp).program->pool + insn.a[0];
   u8 *rows[32];
@@ -98,8 +98,8 @@ OPERATION(LDMATRIX_BYTES) {
 }
 
 // ldmatrix.m8n16.b8x16.b4x16_p64 and b6x16_p32: 16 elements of 4 or 6 bits of a row, each in the low bits of a byte.
-// a: as LDMATRIX, with the bits of an element instead of whether it is transposed
-OPERATION(LDMATRIX_EXPANDED) {
+// a: as ldmatrix, with the bits of an element instead of whether it is transposed
+OPERATION(ldmatrix_expanded) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const s32 *list = launch_of(warp).program->pool + insn.a[0];
   const u32 bits = u32(insn.a[4]);
@@ -119,7 +119,7 @@ OPERATION(LDMATRIX_EXPANDED) {
 }
 
 // a: to, from: one matrix of 8 x 8 in registers, transposed
-OPERATION(MOVMATRIX) {
+OPERATION(movmatrix) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   u16 matrix[8][8];
   const u32 *from = warp.word(insn.a[1]);

@@ -105,7 +105,7 @@ void multiply(Element element, Accumulator accumulator, const Step &step) {
 
 // a: pool (begin, count), numbers of registers of D, A and B, rows, depth, element of A, of B, accumulator, flags (1: the
 // sums saturate, 2: elements of less than a byte lie in bytes)
-OPERATION(MMA) {
+OPERATION(mma) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Lists lists = lists_of(warp, insn);
   const Shape shape{u32(insn.a[5]), u32(insn.a[6])};
@@ -125,8 +125,8 @@ OPERATION(MMA) {
   return Outcome::Next;
 }
 
-// float64: registers of 64 bits, one element each. a: as MMA
-OPERATION(MMA_F64) {
+// float64: registers of 64 bits, one element each. a: as mma
+OPERATION(mma_f64) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Lists lists = lists_of(warp, insn);
   const Shape shape{u32(insn.a[5]), u32(insn.a[6])};
@@ -161,7 +161,7 @@ OPERATION(MMA_F64) {
 // one of each four those of B's columns.
 // a: pool (begin, count), numbers of registers of D, A and B, element of the scales, depth, element of A, of B, blocks,
 // flags (2: elements of less than a byte lie in bytes)
-OPERATION(MMA_SCALED) {
+OPERATION(mma_scaled) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Lists lists = lists_of(warp, insn);
   const Shape shape{16, u32(insn.a[6])};

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "../sync/races.h"
 #include "accumulate.h"
 #include "shared_matrix.h"
 
@@ -43,8 +42,7 @@ std::vector<f32> tensor_a(const Product &product, Block &owner, const Strip &str
   if (one.packing_a != Packing::Dense) throw Fault(fault::UNSUPPORTED, "elements of 4 or 6 bits in tensor memory");
   const u32 columns = one.k * bits_of(one.a) / 32, lane = product.a_tensor.lane + strip.lane;
   check_tensor_memory(owner, lane, strip.rows, product.a_tensor.column, columns);
-  if (Races *races = product.worker.machine->races())
-    races->tensor(product.worker.agent, owner, lane, product.a_tensor.column, strip.rows, columns, Access::Read, product.worker.line);
+  touches_tensor(product.worker, owner, lane, strip.rows, product.a_tensor.column, columns, Access::Read);
   std::vector<f32> a(size_t(strip.rows) * one.k);
   for (u32 row = 0; row < strip.rows; ++row) {
     const u8 *from = reinterpret_cast<const u8 *>(tensor_row(owner, lane + row) + product.a_tensor.column);
@@ -73,10 +71,8 @@ void multiply_scaled(const Product &product, Block &owner, const Strip &strip, c
   const u32 column_a = product.scale_a.column + strip.row / 32, columns_b = (strip.columns + 31) / 32;
   check_tensor_memory(owner, first, 32, column_a, 1);
   check_tensor_memory(owner, first, 32, product.scale_b.column, columns_b);
-  if (Races *races = product.worker.machine->races()) {
-    races->tensor(product.worker.agent, owner, first, column_a, 32, 1, Access::Read, product.worker.line);
-    races->tensor(product.worker.agent, owner, first, product.scale_b.column, 32, columns_b, Access::Read, product.worker.line);
-  }
+  touches_tensor(product.worker, owner, first, 32, column_a, 1, Access::Read);
+  touches_tensor(product.worker, owner, first, 32, product.scale_b.column, columns_b, Access::Read);
   for (u32 i = 0; i < blocks; ++i) {
     for (u32 row = 0; row < strip.rows; ++row)
       a[row * blocks + i] = small_value(one.scale, scale_byte(owner, first + row, column_a, one.scale_id_a + i));
@@ -113,8 +109,7 @@ void multiply_strip(const Product &product, u32 which, Block &owner, const Strip
   const Instruction &one = product.instruction;
   const u32 lane = product.d.lane + strip.lane, columns = strip.columns, column = product.d.column;
   check_tensor_memory(owner, lane, strip.rows, column, columns);
-  if (Races *races = product.worker.machine->races())
-    races->tensor(product.worker.agent, owner, lane, column, strip.rows, columns, Access::Write, product.worker.line);
+  touches_tensor(product.worker, owner, lane, strip.rows, column, columns, Access::Write);
   std::vector<u32> d(size_t(strip.rows) * columns);
   const bool half = one.accumulator == Accumulator::F16;
   for (u32 row = 0; row < strip.rows; ++row) {

@@ -6,7 +6,7 @@
 #include "elements.h"
 #include "tensor_memory.h"
 
-enum class Kind : s32 { F16, Tf32, F8f6f4, I8, Mxf8f6f4, Mxf4, Mxf4nvf4 };
+enum class ProductKind : s32 { F16, Tf32, F8f6f4, I8, Mxf8f6f4, Mxf4, Mxf4nvf4 };
 enum class Accumulator : s32 { F32, F16, S32 };
 enum ProductFlag : s32 { A_IN_TENSOR_MEMORY = 1, WEIGHT_STATIONARY = 2 };
 
@@ -19,12 +19,12 @@ struct Instruction {  // the fields of an instruction descriptor
   Element scale = Element::Ue8m0;
   u32 scale_id_a = 0, scale_id_b = 0;
 };
-Instruction read_instruction(u32 bits, Kind kind, u32 group, bool weight_stationary);  // throws Fault
+Instruction read_instruction(u32 bits, ProductKind kind, u32 group, bool weight_stationary);  // throws Fault
 
 struct Product {
   Worker worker;
   Block *block;  // that started it
-  Kind kind;
+  ProductKind kind;
   u32 group, blocks;  // blocks: scales along K; 0: none
   s32 flags;
   Instruction instruction;

@@ -3,31 +3,25 @@
 
 #include "../copies/addresses.h"
 #include "../copies/regions.h"
-#include "../sync/races.h"
 #include "product.h"
 #include "shared_matrix.h"
 
 namespace {
 
-u64 chain_of(const Block &block) { return u64(reinterpret_cast<uintptr_t>(&block)) | 2; }
-
-// Each operation has seen what those before it did.
-template <class F> void in_chain(Machine &machine, Block &block, const Worker &worker, F f) {
-  in_order(machine, block, Pipe::Tensor, [worker, owner = &block, f] {
-    Races *races = worker.machine->races();
-    if (races) races->acquire(worker.agent, chain_of(*owner));
+// Operations take effect in order; `f` is what one does.
+template <class F> void in_turn(Machine &machine, Block &block, const Worker &worker, F f) {
+  in_order(machine, block, Pipe::Tensor, [worker, f] {
     f();
-    if (races) races->release(worker.agent, chain_of(*owner));
     end_worker(worker);
   });
 }
 
-struct ProductForm {  // what the immediate of TCGEN05_MMA holds
-  Kind kind;
+struct ProductForm {  // what the immediate of tcgen05_mma holds
+  ProductKind kind;
   u32 group, blocks, scale_d, masks;
   s32 flags;
   explicit ProductForm(s64 bits)
-      : kind(Kind(bits & 255)), group(bits >> 8 & 255), blocks(bits >> 16 & 255), scale_d(bits >> 32 & 255),
+      : kind(ProductKind(bits & 255)), group(bits >> 8 & 255), blocks(bits >> 16 & 255), scale_d(bits >> 32 & 255),
         masks(bits >> 40 & 255), flags(bits >> 24 & 255) {}
 };
 
@@ -69,8 +63,7 @@ void copy_rows(const Worker &worker, Block &owner, TensorAddress to, u64 descrip
   const SharedMatrix matrix = tcgen05_descriptor(descriptor, false);
   const u32 chunks = shape == CopyShape::L128B256 || shape == CopyShape::L4B256 ? 2 : 1;
   check_tensor_memory(owner, 0, TMEM_LANES, to.column, chunks * 4);
-  if (Races *races = worker.machine->races())
-    races->tensor(worker.agent, owner, 0, to.column, TMEM_LANES, chunks * 4, Access::Write, worker.line);
+  touches_tensor(worker, owner, 0, TMEM_LANES, to.column, chunks * 4, Access::Write);
   for (u32 row = 0; row < rows_of(shape); ++row)
     for (u32 chunk = 0; chunk < chunks; ++chunk) {
       const u32 address = matrix.chunk_address(row, chunk);
@@ -89,11 +82,11 @@ void copy_rows(const Worker &worker, Block &owner, TensorAddress to, u64 descrip
 
 // a: D (place, offset), A (place, offset), B, instruction descriptor, predicate (place or -1: not accumulated), pool
 // (begin, count) of lane masks and scales, offsets of the scales of A and B
-OPERATION(TCGEN05_MMA) {
+OPERATION(tcgen05_mma) {
   const ProductForm form(insn.immediate);
   EACH_LANE(lane) {
     Product product{};
-    product.worker = start_worker(machine, warp, Proxy::Async);
+    product.worker = worker_in_group(machine, warp, Kind::Tensor);
     product.block = warp.block;
     product.kind = form.kind;
     product.group = form.group;
@@ -109,20 +102,20 @@ OPERATION(TCGEN05_MMA) {
     const s32 *list = launch_of(warp).program->pool + insn.a[7];
     for (u32 i = 0; i < form.masks; ++i) product.disabled[i] = warp.word(list[i])[lane];
     if (form.blocks) read_scales(warp, insn, list + form.masks, lane, product);
-    in_chain(machine, *warp.block, product.worker, [product] { perform(product); });
+    in_turn(machine, *warp.block, product.worker, [product] { perform(product); });
   }
   return Outcome::Next;
 }
 
 // a: to (place, offset), descriptor, shape, group
-OPERATION(TCGEN05_CP) {
+OPERATION(tcgen05_cp) {
   EACH_LANE(lane) {
     const TensorAddress to(warp.word(insn.a[0])[lane] + u32(insn.a[1]));
     const u64 descriptor = warp.wide(insn.a[2])[lane];
     const auto shape = CopyShape(insn.a[3]);
     Block *block = warp.block, *other = insn.a[4] == 2 ? &peer_of(*block) : nullptr;
-    const Worker worker = start_worker(machine, warp, Proxy::Async);
-    in_chain(machine, *block, worker, [=] {
+    const Worker worker = worker_in_group(machine, warp, Kind::Tensor);
+    in_turn(machine, *block, worker, [=] {
       copy_rows(worker, *block, to, descriptor, shape);
       if (other) copy_rows(worker, *other, to, descriptor, shape);
     });
@@ -131,15 +124,15 @@ OPERATION(TCGEN05_CP) {
 }
 
 // a: mbarrier (place, wide), mask (place or -1); immediate: offset
-OPERATION(TCGEN05_COMMIT) {
+OPERATION(tcgen05_commit) {
   EACH_LANE(lane) {
     const u32 address = shared_in(warp, insn.a[0], insn.a[1], insn.immediate, lane);
     const u32 ranks = insn.a[2] < 0 ? 0 : warp.word(insn.a[2])[lane] & 0xffff;
     if (insn.a[2] >= 0 && (!ranks || ranks >> warp.block->cluster->blocks.size()))
       throw Fault(fault::COPY, "a commit to blocks that the cluster does not have: " + hex(ranks), lane);
     Block *block = warp.block;
-    const Worker worker = start_worker(machine, warp, Proxy::Async);
-    in_chain(machine, *block, worker, [=] {
+    const Worker worker = worker_after(machine, warp, Kind::Tensor);
+    in_turn(machine, *block, worker, [=] {
       if (!ranks) worker_arrives(worker, *block, address, 1, 0);
       for (u32 rank = 0; rank < 16; ++rank)
         if (ranks >> rank & 1) worker_arrives(worker, *block, with_rank(address, rank), 1, 0);

@@ -58,9 +58,13 @@ Registers decode(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
     throw Fault(fault::TENSOR_MEMORY, "warp " + std::to_string(warp.index) + " may use lanes " + std::to_string(first) + " to " +
                                           std::to_string(first + 31) + ", not " + std::to_string(lane) + " to " + std::to_string(lane + lanes - 1));
   check_tensor_memory(*warp.block, lane, lanes, access.address.column, columns);
-  if (machine.races())
-    machine.races()->tensor(warp.agent, *warp.block, lane, access.address.column, lanes, columns,
-                            insn.a[6] ? Access::Write : Access::Read, machine.line_of(warp));
+  const bool stores = insn.a[6];
+  if (Races *races = machine.races()) {
+    const Agent agent = stores ? races->in_group(warp.agent, Kind::TensorStores) : warp.agent;
+    races->tensor(agent, *warp.block, lane, access.address.column, lanes, columns, stores ? Access::Write : Access::Read,
+                  machine.line_of(warp));
+    if (stores) races->end(agent);
+  }
   return access;
 }
 
@@ -93,7 +97,7 @@ f32 smaller_or_larger(bool largest, bool absolute, bool nan, f32 a, f32 b) {
 
 // a: address, pool of registers (begin, count), shape, whether halves are packed, distance of the second half, 0;
 // immediate: offset of the address
-OPERATION(TCGEN05_LD) {
+OPERATION(tcgen05_ld) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Registers access = decode(machine, warp, insn, active);
   for (u32 index = 0; index < access.registers; ++index) {
@@ -106,7 +110,7 @@ OPERATION(TCGEN05_LD) {
 
 // The same, and a reduction over the registers of each lane: a[7]: its result, a[8]: kind: bit 0 maximum, 1 absolute
 // values, 2 NaN wins, 3 integers, 4 signed
-OPERATION(TCGEN05_LD_RED) {
+OPERATION(tcgen05_ld_red) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Registers access = decode(machine, warp, insn, active);
   const s32 kind = insn.a[8];
@@ -127,8 +131,8 @@ OPERATION(TCGEN05_LD_RED) {
   return Outcome::Next;
 }
 
-// a: as TCGEN05_LD, with 1 at last. With a seed, stores take effect at tcgen05.wait::st.
-OPERATION(TCGEN05_ST) {
+// a: as tcgen05_ld, with 1 at last. With a seed, stores take effect at tcgen05.wait::st.
+OPERATION(tcgen05_st) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Registers access = decode(machine, warp, insn, active);
   Block *block = warp.block;
@@ -151,10 +155,14 @@ OPERATION(TCGEN05_ST) {
 }
 
 // Values of tcgen05.ld are in registers at once: right kernels of the DSL use them without this.
-OPERATION(TCGEN05_WAIT_LD) { return together(machine, warp, ALL_LANES, active) ? Outcome::Next : Outcome::Blocked; }
+OPERATION(tcgen05_wait_ld) { return together(machine, warp, ALL_LANES, active) ? Outcome::Next : Outcome::Blocked; }
 
-OPERATION(TCGEN05_WAIT_ST) {
+OPERATION(tcgen05_wait_st) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   flush_stores(machine, warp);
+  if (Races *races = machine.races()) {
+    races->commit(warp.agent, Kind::TensorStores);
+    races->wait(warp.agent, Kind::TensorStores, 0);
+  }
   return Outcome::Next;
 }

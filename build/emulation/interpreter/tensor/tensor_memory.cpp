@@ -61,7 +61,7 @@ Block &leader_of(Block &block) { return block.rank & 1 ? peer_of(block) : block;
 // With cta_group::2 a warp of each of the two blocks executes this, and each block takes the columns in its own memory:
 // both make the same requests in the same order.
 // a: where the address goes (place, wide), columns, group; immediate: offset
-OPERATION(TCGEN05_ALLOC) {
+OPERATION(tcgen05_alloc) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   Block &block = *warp.block;
   const u32 count = columns_in(warp, insn.a[2], active), lane = u32(__builtin_ctz(active));
@@ -81,7 +81,7 @@ OPERATION(TCGEN05_ALLOC) {
 }
 
 // a: address, columns, group
-OPERATION(TCGEN05_DEALLOC) {
+OPERATION(tcgen05_dealloc) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   Block &block = *warp.block;
   const TensorAddress address(warp.word(insn.a[0])[__builtin_ctz(active)]);
@@ -96,7 +96,7 @@ OPERATION(TCGEN05_DEALLOC) {
   return Outcome::Next;
 }
 
-OPERATION(TCGEN05_RELINQUISH) {
+OPERATION(tcgen05_relinquish) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   warp.block->allocation_relinquished = true;
   return Outcome::Next;

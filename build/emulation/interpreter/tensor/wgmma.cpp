@@ -116,11 +116,8 @@ void perform(const Product &product) {
   product.worker.machine->counts.product_flops += u64(2) * ROWS * columns * depth;
 }
 
-u64 key_of(const Warp &warp) { return u64(reinterpret_cast<uintptr_t>(&warp)) | 1; }
-
 void finish(const Product &product) {
   perform(product);
-  if (Races *races = product.worker.machine->races()) races->release(product.worker.agent, key_of(*product.warp));
   end_worker(product.worker);
 }
 
@@ -137,10 +134,10 @@ void finish_until(Warp &warp, u64 group) {
 
 // a: pool (begin, count) of D's registers, then of A's where it is in registers; A's descriptor (-1: registers), B's
 // descriptor, predicate of scale-d, columns, depth, element of A, of B, accumulator, flags
-OPERATION(WGMMA) {
+OPERATION(wgmma) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   Product product{};
-  product.worker = start_worker(machine, warp, Proxy::Async);
+  product.worker = worker_in_group(machine, warp, Kind::Products);
   product.warp = &warp;
   product.flags = s32(insn.immediate);
   const bool in_registers = product.flags & A_IN_REGISTERS;
@@ -170,21 +167,22 @@ OPERATION(WGMMA) {
   return Outcome::Next;
 }
 
-OPERATION(WGMMA_COMMIT) {
+OPERATION(wgmma_commit) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   ++async_of(warp).product_group;
+  if (Races *races = machine.races()) races->commit(warp.agent, Kind::Products);
   return Outcome::Next;
 }
 
 // immediate: how many groups may be under way
-OPERATION(WGMMA_WAIT) {
+OPERATION(wgmma_wait) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const u64 group = async_of(warp).product_group, allowed = u64(insn.immediate);
   if (group > allowed) finish_until(warp, group - allowed);
-  if (Races *races = machine.races()) races->acquire(warp.agent, key_of(warp));
+  if (Races *races = machine.races()) races->wait(warp.agent, Kind::Products, u32(allowed));
   ++machine.changes;
   return Outcome::Next;
 }
 
 // Orders registers before products: their values are taken when a product is started.
-OPERATION(WGMMA_FENCE) { return together(machine, warp, ALL_LANES, active) ? Outcome::Next : Outcome::Blocked; }
+OPERATION(wgmma_fence) { return together(machine, warp, ALL_LANES, active) ? Outcome::Next : Outcome::Blocked; }
