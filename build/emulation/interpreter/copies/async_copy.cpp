@@ -12,14 +12,15 @@ struct SmallCopy {
   Block *block, *owner;
   const Launch *launch;
   u64 from;
-  u32 to, bytes, read;  // `read` bytes are copied, the rest is zero
+  u32 to, bytes, read; // `read` bytes are copied, the rest is zero
   u32 lane;
 };
 
 void perform(const SmallCopy &copy) {
   u8 *place = copy.owner->shared.data() + offset_of(copy.to);
   if (copy.read) {
-    std::memcpy(place, copy.worker.machine->memory().global(*copy.launch, copy.from, copy.read, Access::Read, copy.lane),
+    std::memcpy(place,
+                copy.worker.machine->memory().global(*copy.launch, copy.from, copy.read, Access::Read, copy.lane),
                 copy.read);
     touches_global(copy.worker, copy.from, copy.read, Access::Read);
   }
@@ -73,11 +74,14 @@ OPERATION(cp_async) {
     const u64 from = address_in(warp, insn.a[3], insn.a[4], insn.a[5], lane);
     u32 read = insn.a[7] < 0 ? bytes : warp.word(insn.a[7])[lane];
     if (insn.a[8] >= 0 && warp.predicate(insn.a[8]) >> lane & 1) read = 0;
-    if (read > bytes) throw Fault(fault::COPY, "cp.async of " + std::to_string(bytes) + " bytes reads " + std::to_string(read), lane);
+    if (read > bytes)
+      throw Fault(fault::COPY, "cp.async of " + std::to_string(bytes) + " bytes reads " + std::to_string(read), lane);
     if (to % bytes || (read && from % bytes))
-      throw Fault(fault::MISALIGNED, "cp.async of " + std::to_string(bytes) + " bytes from " + hex(from) + " to " + hex(to), lane);
+      throw Fault(fault::MISALIGNED,
+                  "cp.async of " + std::to_string(bytes) + " bytes from " + hex(from) + " to " + hex(to), lane);
     machine.memory().shared(*warp.block, to, bytes, lane);
-    SmallCopy copy{{&machine, 0, 0, Proxy::Generic}, warp.block, warp.block, &launch_of(warp), from, to, bytes, read, lane};
+    SmallCopy copy{
+        {&machine, 0, 0, Proxy::Generic}, warp.block, warp.block, &launch_of(warp), from, to, bytes, read, lane};
     if (to >> RANK_SHIFT != warp.block->rank)
       throw Fault(fault::OUT_OF_BOUNDS, "cp.async to the shared memory of another block", lane);
     if (!tracked) {

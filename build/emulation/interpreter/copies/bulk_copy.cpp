@@ -18,8 +18,10 @@ u64 aligned(u64 address, u32 lane) {
 }
 
 void combine(s32 operation, s32 type, u8 *to, const u8 *from, u32 bytes) {
-  if (operation < 0) std::memcpy(to, from, bytes);
-  else reduce(Reduction(operation), DataType(type), to, from, bytes);
+  if (operation < 0)
+    std::memcpy(to, from, bytes);
+  else
+    reduce(Reduction(operation), DataType(type), to, from, bytes);
 }
 
 } // namespace
@@ -39,7 +41,8 @@ OPERATION(bulk_load) {
       const u32 target = mbarrier_for(mbarrier, rank, multicast, false, to, lane);
       const Worker worker = worker_at_mbarrier(machine, warp, target);
       into_shared(worker, *warp.block, part, target, [=] {
-        std::memcpy(part.data(), worker.machine->memory().global(*launch, from, part.bytes, Access::Read, lane), part.bytes);
+        std::memcpy(part.data(), worker.machine->memory().global(*launch, from, part.bytes, Access::Read, lane),
+                    part.bytes);
         touches_global(worker, from, part.bytes, Access::Read);
       });
     }
@@ -63,7 +66,7 @@ OPERATION(bulk_to_block) {
       nothing_lands(*source.owner, source.offset, source.bytes);
       begins(source.owner->effects->leaving, source.offset, source.bytes);
     }
-    std::vector<u8> kept;  // into_shared poisons its target, whose bytes a reduction needs
+    std::vector<u8> kept; // into_shared poisons its target, whose bytes a reduction needs
     if (operation >= 0) kept.assign(target.data(), target.data() + bytes);
     into_shared(worker, *warp.block, target, signalled, [=] {
       if (operation >= 0) std::memcpy(target.data(), kept.data(), kept.size());
@@ -87,9 +90,12 @@ OPERATION(bulk_store) {
     const s32 operation = insn.a[5], type = insn.a[6];
     const u32 mask = insn.a[7] < 0 ? 0xffff : warp.word(insn.a[7])[lane] & 0xffff;
     out_of_shared(worker, warp, part, lane, [=] {
-      u8 *place = worker.machine->memory().global(*launch, to, part.bytes, operation < 0 ? Access::Write : Access::Atomic, lane);
-      if (mask == 0xffff) combine(operation, type, place, part.data(), part.bytes);
-      else for (u32 i = 0; i < part.bytes; ++i)
+      u8 *place = worker.machine->memory().global(*launch, to, part.bytes,
+                                                  operation < 0 ? Access::Write : Access::Atomic, lane);
+      if (mask == 0xffff)
+        combine(operation, type, place, part.data(), part.bytes);
+      else
+        for (u32 i = 0; i < part.bytes; ++i)
           if (mask >> (i % 16) & 1) place[i] = part.data()[i];
       touches_global(worker, to, part.bytes, operation < 0 ? Access::Write : Access::Atomic);
     });

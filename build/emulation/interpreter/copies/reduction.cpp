@@ -12,14 +12,22 @@ namespace {
 
 template <class T> T integer(Reduction operation, T a, T b) {
   switch (operation) {
-    case Reduction::Add: return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
-    case Reduction::Min: return std::min(a, b);
-    case Reduction::Max: return std::max(a, b);
-    case Reduction::And: return a & b;
-    case Reduction::Or: return a | b;
-    case Reduction::Xor: return a ^ b;
-    case Reduction::Inc: return a >= b ? 0 : a + 1;
-    case Reduction::Dec: return a == 0 || a > b ? b : a - 1;
+  case Reduction::Add:
+    return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
+  case Reduction::Min:
+    return std::min(a, b);
+  case Reduction::Max:
+    return std::max(a, b);
+  case Reduction::And:
+    return a & b;
+  case Reduction::Or:
+    return a | b;
+  case Reduction::Xor:
+    return a ^ b;
+  case Reduction::Inc:
+    return a >= b ? 0 : a + 1;
+  case Reduction::Dec:
+    return a == 0 || a > b ? b : a - 1;
   }
   absent();
 }
@@ -27,10 +35,14 @@ template <class T> T integer(Reduction operation, T a, T b) {
 // A NaN loses against a number.
 template <class T> T real(Reduction operation, T a, T b) {
   switch (operation) {
-    case Reduction::Add: return a + b;
-    case Reduction::Min: return std::fmin(a, b);
-    case Reduction::Max: return std::fmax(a, b);
-    default: absent();
+  case Reduction::Add:
+    return a + b;
+  case Reduction::Min:
+    return std::fmin(a, b);
+  case Reduction::Max:
+    return std::fmax(a, b);
+  default:
+    absent();
   }
 }
 
@@ -55,15 +67,25 @@ template <class T> void each(Reduction operation, u8 *to, const u8 *from, u64 by
 
 void reduce(Reduction operation, DataType type, u8 *to, const u8 *from, u64 bytes) {
   switch (type) {
-    case DataType::U32: return each<u32>(operation, to, from, bytes, integer<u32>);
-    case DataType::S32: return each<s32>(operation, to, from, bytes, integer<s32>);
-    case DataType::U64: return each<u64>(operation, to, from, bytes, integer<u64>);
-    case DataType::S64: return each<s64>(operation, to, from, bytes, integer<s64>);
-    case DataType::F16: return each<u16>(operation, to, from, bytes, half);
-    case DataType::Bf16: return each<u16>(operation, to, from, bytes, brain);
-    case DataType::F32: return each<f32>(operation, to, from, bytes, real<f32>);
-    case DataType::F32Ftz: return each<f32>(operation, to, from, bytes, flushing);
-    case DataType::F64: return each<f64>(operation, to, from, bytes, real<f64>);
-    default: absent();
+  case DataType::U32:
+    return each<u32>(operation, to, from, bytes, integer<u32>);
+  case DataType::S32:
+    return each<s32>(operation, to, from, bytes, integer<s32>);
+  case DataType::U64:
+    return each<u64>(operation, to, from, bytes, integer<u64>);
+  case DataType::S64:
+    return each<s64>(operation, to, from, bytes, integer<s64>);
+  case DataType::F16:
+    return each<u16>(operation, to, from, bytes, half);
+  case DataType::Bf16:
+    return each<u16>(operation, to, from, bytes, brain);
+  case DataType::F32:
+    return each<f32>(operation, to, from, bytes, real<f32>);
+  case DataType::F32Ftz:
+    return each<f32>(operation, to, from, bytes, flushing);
+  case DataType::F64:
+    return each<f64>(operation, to, from, bytes, real<f64>);
+  default:
+    absent();
   }
 }

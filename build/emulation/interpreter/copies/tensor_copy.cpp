@@ -6,22 +6,23 @@
 
 namespace {
 
-enum class Mode : s32 { Tile, Im2col, Rows };  // Rows: tile::gather4 and tile::scatter4
+enum class Mode : s32 { Tile, Im2col, Rows }; // Rows: tile::gather4 and tile::scatter4
 
 // What the immediate of both holds.
 struct Form {
   u32 coordinates, offsets;
   Mode mode;
-  bool pairs;  // cta_group::2
-  explicit Form(s64 bits) : coordinates(bits & 255), offsets(bits >> 8 & 255), mode(Mode(bits >> 16 & 255)), pairs(bits >> 24 & 1) {}
+  bool pairs; // cta_group::2
+  explicit Form(s64 bits)
+      : coordinates(bits & 255), offsets(bits >> 8 & 255), mode(Mode(bits >> 16 & 255)), pairs(bits >> 24 & 1) {}
 };
 
-struct Box {  // of a tensor, at some coordinates
+struct Box { // of a tensor, at some coordinates
   TensorMap map;
   Mode mode;
   s32 at[5] = {};
   u32 offsets[3] = {};
-  u32 bytes = 0;  // in shared memory
+  u32 bytes = 0; // in shared memory
 };
 
 u32 rows_of(const Box &box) {
@@ -38,27 +39,30 @@ Box read_box(Machine &machine, Warp &warp, u64 map_address, const s32 *list, con
   Box box{TensorMap(machine.memory().global(launch, map_address, 128, Access::Read, lane)), form.mode};
   const u32 coordinates = form.coordinates, expected = form.mode == Mode::Rows ? 5 : box.map.rank;
   if (coordinates != expected || box.map.im2col != (form.mode == Mode::Im2col))
-    throw Fault(fault::DESCRIPTOR, "a copy with " + std::to_string(coordinates) + " coordinates by a tensor map of rank " +
-                                       std::to_string(box.map.rank) + (box.map.im2col ? " for im2col" : ""), lane);
+    throw Fault(fault::DESCRIPTOR,
+                "a copy with " + std::to_string(coordinates) + " coordinates by a tensor map of rank " +
+                    std::to_string(box.map.rank) + (box.map.im2col ? " for im2col" : ""),
+                lane);
   if (form.mode == Mode::Rows && (box.map.rank != 2 || box.map.box[1] != 1))
     throw Fault(fault::DESCRIPTOR, "a copy of four rows by a tensor map that has no rows", lane);
   for (u32 i = 0; i < coordinates; ++i) box.at[i] = s32(warp.word(list[i])[lane]);
   for (u32 i = 0; i < form.offsets; ++i) box.offsets[i] = warp.word(list[coordinates + i])[lane] & 0xffff;
-  box.bytes = rows_of(box) * box.map.shared_bytes(box.map.box[0]);
+  box.bytes = rows_of(box) * box.map.bytes_of(box.map.box[0]);
   return box;
 }
 
 template <class F> void each_run(const Box &box, F f) {
   switch (box.mode) {
-    case Mode::Tile: return each_tile_run(box.map, box.at, f);
-    case Mode::Rows: return each_gathered_run(box.map, box.at, f);
-    case Mode::Im2col: return each_im2col_run(box.map, box.at, box.offsets, f);
+  case Mode::Tile:
+    return each_tile_run(box.map, box.at, f);
+  case Mode::Rows:
+    return each_gathered_run(box.map, box.at, f);
+  case Mode::Im2col:
+    return each_im2col_run(box.map, box.at, box.offsets, f);
   }
 }
 
-bool is_real(DataType type) {
-  return type >= DataType::F16 && type <= DataType::Tf32Ftz;
-}
+bool is_real(DataType type) { return type >= DataType::F16 && type <= DataType::Bf16; }
 
 void fill(const TensorMap &map, u8 *bytes, u32 count) {
   static const u8 half[2] = {0xff, 0x7f}, brain[2] = {0xff, 0x7f}, single[4] = {0xff, 0xff, 0xff, 0x7f};
@@ -88,47 +92,38 @@ void gather(const TensorMap &map, const u8 *shared, u32 offset, u32 place, u8 *r
   }
 }
 
-// Padded types: groups of 16 elements take 8 or 12 bytes in global memory and 16 in shared memory.
-void unpack_groups(const TensorMap &map, u8 *to, const u8 *from, u32 elements) {
-  const u32 bytes = map.global_bytes(16);
-  for (u32 i = 0; i < elements / 16; ++i) {
-    std::memcpy(to + i * 16, from + i * bytes, bytes);
-    std::memset(to + i * 16 + bytes, 0, 16 - bytes);
-  }
-}
-
 void load_box(const Worker &worker, const Launch &launch, const Box &box, const SharedPart &part, u32 lane) {
   const TensorMap &map = box.map;
-  std::vector<u8> row(map.shared_bytes(map.box[0]));
-  const bool padded = map.shared_bytes(16) != map.global_bytes(16);
+  std::vector<u8> row(map.bytes_of(map.box[0]));
   each_run(box, [&](const Run &run) {
-    const u32 bytes = map.shared_bytes(run.elements);
+    const u32 bytes = map.bytes_of(run.elements);
     fill(map, row.data(), bytes);
     if (run.inside) {
-      const u32 count = map.global_bytes(run.inside);
+      const u32 count = map.bytes_of(run.inside);
       const u8 *from = worker.machine->memory().global(launch, run.address, count, Access::Read, lane);
-      u8 *to = row.data() + map.shared_bytes(run.skipped);
-      if (padded) unpack_groups(map, to, from, run.inside);
-      else std::memcpy(to, from, count);
+      u8 *to = row.data() + map.bytes_of(run.skipped);
+      std::memcpy(to, from, count);
       touches_global(worker, run.address, count, Access::Read);
     }
     scatter(map, part.owner->shared.data(), part.offset, run.place, row.data(), bytes);
   });
 }
 
-void store_box(const Worker &worker, const Launch &launch, const Box &box, const SharedPart &part, s32 operation, u32 lane) {
+void store_box(const Worker &worker, const Launch &launch, const Box &box, const SharedPart &part, s32 operation,
+               u32 lane) {
   const TensorMap &map = box.map;
-  if (map.shared_bytes(16) != map.global_bytes(16)) throw Fault(fault::UNSUPPORTED, "a store of padded elements", lane);
   const Access access = operation < 0 ? Access::Write : Access::Atomic;
-  std::vector<u8> row(map.shared_bytes(map.box[0]));
+  std::vector<u8> row(map.bytes_of(map.box[0]));
   each_run(box, [&](const Run &run) {
     if (!run.inside) return;
-    const u32 count = map.global_bytes(run.inside);
-    gather(map, part.owner->shared.data(), part.offset, run.place, row.data(), map.shared_bytes(run.elements));
-    const u8 *from = row.data() + map.shared_bytes(run.skipped);
+    const u32 count = map.bytes_of(run.inside);
+    gather(map, part.owner->shared.data(), part.offset, run.place, row.data(), map.bytes_of(run.elements));
+    const u8 *from = row.data() + map.bytes_of(run.skipped);
     u8 *to = worker.machine->memory().global(launch, run.address, count, access, lane);
-    if (operation < 0) std::memcpy(to, from, count);
-    else reduce(Reduction(operation), map.type, to, from, count);
+    if (operation < 0)
+      std::memcpy(to, from, count);
+    else
+      reduce(Reduction(operation), map.type, to, from, count);
     touches_global(worker, run.address, count, access);
   });
 }
@@ -151,7 +146,8 @@ OPERATION(tensor_load) {
     const u32 ranks = ranks_of(warp, insn.a[6], to, lane);
     for (u32 rank = 0; rank < 16; ++rank) {
       if (!(ranks >> rank & 1)) continue;
-      const SharedPart part = shared_part(machine, warp, with_rank(to, rank), box.bytes, shared_alignment(box.map), lane);
+      const SharedPart part =
+          shared_part(machine, warp, with_rank(to, rank), box.bytes, shared_alignment(box.map), lane);
       const u32 target = mbarrier_for(mbarrier, rank, insn.a[6] >= 0, form.pairs, to, lane);
       const Worker worker = worker_at_mbarrier(machine, warp, target);
       into_shared(worker, *warp.block, part, target, [=] { load_box(worker, *launch, box, part, lane); });

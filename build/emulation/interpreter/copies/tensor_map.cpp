@@ -4,7 +4,8 @@
 
 namespace {
 
-constexpr u32 KNOWN_BITS = 1u << 0 | 1u << 1 | 7u << 4 | 15u << 7 | 3u << 11 | 3u << 13 | 1u << 15 | 1u << 16 | 3u << 17 | 1u << 21;
+constexpr u32 KNOWN_BITS =
+    1u << 0 | 1u << 1 | 7u << 4 | 15u << 7 | 3u << 11 | 3u << 13 | 1u << 15 | 1u << 16 | 3u << 17 | 1u << 21;
 
 s32 signed_field(u32 word, u32 first, u32 bits) { return s32(word << (32 - first - bits)) >> (32 - bits); }
 
@@ -30,6 +31,7 @@ TensorMap::TensorMap(const u8 *bytes) {
   if (w[2] & ~KNOWN_BITS) throw Fault(fault::UNSUPPORTED, "a tensor map with unknown fields: " + hex(w[2]));
   if (w[2] >> 11 & 3) throw Fault(fault::UNSUPPORTED, "an interleaved tensor map");
   type = DataType(w[2] >> 7 & 15);
+  if (type > DataType::B4x16) throw Fault(fault::UNSUPPORTED, "a tensor map of an unknown type: " + hex(w[2]));
   if (w[2] >> 16 & 1) throw Fault(fault::UNSUPPORTED, "a tensor map that rounds float32 to tf32");
   swizzle = SharedSwizzle(w[2] >> 13 & 3);
   fill = w[2] >> 15 & 1 ? Fill::Nan : Fill::Zero;
@@ -44,13 +46,8 @@ TensorMap::TensorMap(const u8 *bytes) {
 }
 
 u32 TensorMap::element_bits() const {
-  static const u8 bits[16] = {8, 16, 32, 32, 64, 64, 16, 32, 32, 64, 16, 32, 32, 4, 4, 6};
+  static const u8 bits[] = {8, 16, 32, 32, 64, 64, 16, 32, 32, 64, 16, 4};
   return bits[u32(type)];
-}
-
-u32 TensorMap::shared_bytes(u32 elements) const {
-  const bool padded = type == DataType::B4x16P64 || type == DataType::B6x16P32;
-  return padded ? elements : global_bytes(elements);
 }
 
 u32 swizzled(u32 at, SharedSwizzle swizzle) { return at ^ (at >> 7 & ((1u << u32(swizzle)) - 1)) << 4; }

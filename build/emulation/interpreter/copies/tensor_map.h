@@ -11,12 +11,13 @@
 //          of one, two or three signed numbers of 16, 8 or 5 bits
 //   15     im2col: pixels - 1
 // The others are what the driver derives from these for other generations; the DSL's host code leaves them unset.
-// Fields and numbers come from maps encoded by a driver (tiles and im2col, all types of at least a byte) and from the
-// numbers of tensormap.replace. Packed types and atoms other than 16 bytes have not been seen in a map of the driver.
+// Fields and numbers come from maps encoded by a driver (tiles and im2col, all types of at least a byte) and from those
+// that the DSL writes for block-scaled products (elements of 4 bits without padding). How padded elements of 4 and 6
+// bits and atoms of swizzles other than 16 bytes are written has not been seen: such maps are refused.
 #pragma once
 #include "../core/fault.h"
 
-enum class DataType : u8 { U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, Tf32, Tf32Ftz, B4x16, B4x16P64, B6x16P32 };
+enum class DataType : u8 { U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, B4x16 };
 enum class Fill : u8 { Zero, Nan };
 enum class SharedSwizzle : u8 { None, B32, B64, B128 };
 
@@ -28,13 +29,12 @@ struct TensorMap {
   SharedSwizzle swizzle = SharedSwizzle::None;
   Fill fill = Fill::Zero;
   bool im2col = false;
-  s32 lower[3] = {}, upper[3] = {};  // corners of the pixels' box: of dimensions 1 to rank - 2
+  s32 lower[3] = {}, upper[3] = {}; // corners of the pixels' box: of dimensions 1 to rank - 2
   u32 pixels = 0;
 
-  explicit TensorMap(const u8 *bytes);  // throws Fault
-  u32 element_bits() const;             // in global memory
-  u32 global_bytes(u32 elements) const { return elements * element_bits() / 8; }
-  u32 shared_bytes(u32 elements) const;  // packed types may be padded there
+  explicit TensorMap(const u8 *bytes); // throws Fault
+  u32 element_bits() const;
+  u32 bytes_of(u32 elements) const { return elements * element_bits() / 8; }
 };
 
 // Where a byte of a box lies in shared memory: `at` is the address of the box plus the byte's place in it.
@@ -42,10 +42,10 @@ u32 swizzled(u32 at, SharedSwizzle swizzle);
 
 // A run of elements along dimension 0.
 struct Run {
-  u64 address;          // in global memory, of the first element that is inside the tensor
-  u32 place;            // in the box, in bytes of shared memory
-  u32 skipped, inside;  // elements: first some outside the tensor, then some inside
-  u32 elements;         // of the run; what remains after those is outside, too
+  u64 address;         // in global memory, of the first element that is inside the tensor
+  u32 place;           // in the box, in bytes of shared memory
+  u32 skipped, inside; // elements: first some outside the tensor, then some inside
+  u32 elements;        // of the run; what remains after those is outside, too
 };
 
 // Calls f(Run) for all runs of the box at these coordinates.
@@ -75,14 +75,14 @@ template <class F> void each_run_of_row(const TensorMap &map, u64 row, bool insi
   for (u32 k = 0; k < elements; ++k) {
     const s64 at = first + s64(k) * map.step[0];
     const bool in = inside && at >= 0 && at < s64(map.size[0]);
-    f(Run{row + u64(at * s64(map.element_bits()) / 8), place + map.shared_bytes(k), 0, in ? 1u : 0u, 1});
+    f(Run{row + u64(at * s64(map.element_bits()) / 8), place + map.bytes_of(k), 0, in ? 1u : 0u, 1});
   }
 }
 
 template <class F> void each_tile_run(const TensorMap &map, const s32 (&at)[5], F f) {
   u32 rows = 1;
   for (u32 i = 1; i < map.rank; ++i) rows *= map.box[i];
-  const u32 pitch = map.shared_bytes(map.box[0]);
+  const u32 pitch = map.bytes_of(map.box[0]);
   for (u32 row = 0; row < rows; ++row) {
     s64 place[5] = {};
     u32 rest = row;
@@ -98,7 +98,7 @@ template <class F> void each_tile_run(const TensorMap &map, const s32 (&at)[5], 
 
 // Four rows of a tensor of two dimensions: at = {column, row, row, row, row}.
 template <class F> void each_gathered_run(const TensorMap &map, const s32 (&at)[5], F f) {
-  const u32 pitch = map.shared_bytes(map.box[0]);
+  const u32 pitch = map.bytes_of(map.box[0]);
   for (u32 row = 0; row < 4; ++row) {
     const s64 place[5] = {at[0], at[1 + row]};
     bool inside = true;
@@ -110,7 +110,7 @@ template <class F> void each_gathered_run(const TensorMap &map, const s32 (&at)[
 // Pixels from the one at these coordinates on, through the box that the corners give, and on through the images; each
 // is read at its place plus the offsets.
 template <class F> void each_im2col_run(const TensorMap &map, const s32 (&at)[5], const u32 (&offsets)[3], F f) {
-  const u32 pitch = map.shared_bytes(map.box[0]), spatial = map.rank - 2;
+  const u32 pitch = map.bytes_of(map.box[0]), spatial = map.rank - 2;
   s64 pixel[5] = {};
   for (u32 i = 0; i < map.rank; ++i) pixel[i] = at[i];
   for (u32 row = 0; row < map.pixels; ++row) {

@@ -26,27 +26,37 @@ void set_stride(u32 *words, u32 dimension, u64 stride, u32 lane) {
 }
 
 void replace(u32 *words, Field field, u32 dimension, u64 value, u32 lane) {
-  if (dimension > 4) throw Fault(fault::DESCRIPTOR, "dimension " + std::to_string(dimension) + " of a tensor map", lane);
+  if (dimension > 4)
+    throw Fault(fault::DESCRIPTOR, "dimension " + std::to_string(dimension) + " of a tensor map", lane);
   switch (field) {
-    case Field::Address:
-      if (value % 16) throw Fault(fault::MISALIGNED, "a tensor map of a tensor at " + hex(value), lane);
-      words[0] = u32(value);
-      words[1] = u32(value >> 32);
-      return;
-    case Field::Rank: return set_bits(words[2], 4, 3, checked(value, 0, 4, "the rank", lane));
-    case Field::Box: {
-      const u32 box = checked(value, 1, 256, "the box", lane) - 1;
-      return dimension ? set_bits(words[14], 8 * (dimension - 1), 8, box) : set_bits(words[13], 24, 8, box);
-    }
-    case Field::Size: words[8 + dimension] = checked(value, 1, ~0u, "the size", lane) - 1; return;
-    case Field::Stride: return set_stride(words, dimension, value, lane);
-    case Field::Step: return set_bits(words[13], 3 * dimension, 3, checked(value, 1, 8, "the step", lane) - 1);
-    case Field::Type: return set_bits(words[2], 7, 4, checked(value, 0, 10, "the type", lane));
-    case Field::Interleave: return set_bits(words[2], 11, 2, checked(value, 0, 2, "the interleaving", lane));
-    case Field::Swizzle: return set_bits(words[2], 13, 2, checked(value, 0, 3, "the swizzle", lane));
-    case Field::Fill: return set_bits(words[2], 15, 1, checked(value, 0, 1, "the fill", lane));
-    case Field::Atomicity:
-      if (value) throw Fault(fault::UNSUPPORTED, "atoms of a swizzle other than 16 bytes", lane);
+  case Field::Address:
+    if (value % 16) throw Fault(fault::MISALIGNED, "a tensor map of a tensor at " + hex(value), lane);
+    words[0] = u32(value);
+    words[1] = u32(value >> 32);
+    return;
+  case Field::Rank:
+    return set_bits(words[2], 4, 3, checked(value, 0, 4, "the rank", lane));
+  case Field::Box: {
+    const u32 box = checked(value, 1, 256, "the box", lane) - 1;
+    return dimension ? set_bits(words[14], 8 * (dimension - 1), 8, box) : set_bits(words[13], 24, 8, box);
+  }
+  case Field::Size:
+    words[8 + dimension] = checked(value, 1, ~0u, "the size", lane) - 1;
+    return;
+  case Field::Stride:
+    return set_stride(words, dimension, value, lane);
+  case Field::Step:
+    return set_bits(words[13], 3 * dimension, 3, checked(value, 1, 8, "the step", lane) - 1);
+  case Field::Type:
+    return set_bits(words[2], 7, 4, checked(value, 0, 10, "the type", lane));
+  case Field::Interleave:
+    return set_bits(words[2], 11, 2, checked(value, 0, 2, "the interleaving", lane));
+  case Field::Swizzle:
+    return set_bits(words[2], 13, 2, checked(value, 0, 3, "the swizzle", lane));
+  case Field::Fill:
+    return set_bits(words[2], 15, 1, checked(value, 0, 1, "the fill", lane));
+  case Field::Atomicity:
+    if (value) throw Fault(fault::UNSUPPORTED, "atoms of a swizzle other than 16 bytes", lane);
   }
 }
 
@@ -59,7 +69,8 @@ OPERATION(tensormap_replace) {
     u8 *bytes = machine.memory().at(warp, Space(insn.a[2]), address, 128, Access::Write, lane);
     u32 words[32];
     std::memcpy(words, bytes, sizeof words);
-    replace(words, Field(insn.a[3]), u32(insn.a[4]), insn.a[6] ? warp.wide(insn.a[5])[lane] : warp.word(insn.a[5])[lane], lane);
+    replace(words, Field(insn.a[3]), u32(insn.a[4]),
+            insn.a[6] ? warp.wide(insn.a[5])[lane] : warp.word(insn.a[5])[lane], lane);
     std::memcpy(bytes, words, sizeof words);
   }
   return Outcome::Next;

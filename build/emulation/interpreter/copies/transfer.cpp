@@ -2,8 +2,10 @@
 
 SharedPart shared_part(Machine &machine, Warp &warp, u32 address, u32 bytes, u32 alignment, u32 lane) {
   if (address % alignment)
-    throw Fault(fault::MISALIGNED, "a bulk copy with shared memory at " + hex(address) + ", which needs " +
-                                       std::to_string(alignment) + " bytes of alignment", lane);
+    throw Fault(fault::MISALIGNED,
+                "a bulk copy with shared memory at " + hex(address) + ", which needs " + std::to_string(alignment) +
+                    " bytes of alignment",
+                lane);
   machine.memory().shared(*warp.block, address, bytes, lane);
   return {&machine.memory().owner(*warp.block, address, lane), offset_of(address), bytes};
 }
@@ -25,8 +27,10 @@ u32 mbarrier_for(u32 address, u32 rank, bool multicast, bool pairs, u32 to, u32 
     return with_rank(address, (rank & ~1u) | (own & 1));
   }
   if (!multicast && own != to >> RANK_SHIFT)
-    throw Fault(fault::COPY, "a copy to block " + std::to_string(to >> RANK_SHIFT) + " of the cluster with an mbarrier of block " +
-                                 std::to_string(own), lane);
+    throw Fault(fault::COPY,
+                "a copy to block " + std::to_string(to >> RANK_SHIFT) + " of the cluster with an mbarrier of block " +
+                    std::to_string(own),
+                lane);
   return with_rank(address, rank);
 }
 

@@ -6,8 +6,8 @@
 
 struct Worker {
   Machine *machine;
-  Agent agent;  // 0 where races are not checked
-  u32 line;     // of the instruction that started it
+  Agent agent; // 0 where races are not checked
+  u32 line;    // of the instruction that started it
   Proxy proxy;
 };
 

@@ -1,5 +1,5 @@
-// Where the elements of mma.sync's matrices are: a register of a lane holds elements of neighbouring columns of K (A, B)
-// or of N (C, D).
+// Where the elements of mma.sync's matrices are: a register of a lane holds elements of neighbouring columns of K (A,
+// B) or of N (C, D).
 #pragma once
 #include "../core/state.h"
 #include "elements.h"
@@ -12,7 +12,7 @@ struct Fragment {
 };
 
 inline Fragment fragment_a(u32 lane, u32 index, u32 part, u32 per_register, u32 rows) {
-  const u32 tall = rows / 8;  // registers for the rows
+  const u32 tall = rows / 8; // registers for the rows
   return {lane / 4 + 8 * (index % tall), lane % 4 * per_register + part + 4 * per_register * (index / tall)};
 }
 inline Fragment fragment_b(u32 lane, u32 index, u32 part, u32 per_register) {

@@ -10,7 +10,7 @@ namespace {
 enum class Accumulator : s32 { F32, F16, S32 };
 
 struct Shape {
-  u32 rows, depth;  // N is 8
+  u32 rows, depth; // N is 8
 };
 
 // What the pool holds: registers of D, A, B and C, one after the other.
@@ -26,14 +26,20 @@ Lists lists_of(Warp &warp, const Insn &insn) {
 
 f32 element_of(Element element, u32 word, u32 part, bool container) {
   switch (element) {
-    case Element::F16: return f16_value(word >> (16 * part) & 0xffff);
-    case Element::Bf16: return bf16_value(word >> (16 * part) & 0xffff);
-    case Element::Tf32: return tf32_value(word);
-    case Element::U4:
-    case Element::S4: return small_value(element, word >> (4 * part));
-    // Elements of 4 bits in bytes lie in their middle.
-    case Element::E2m1: return small_value(element, container ? word >> (8 * part + 2) : word >> (4 * part));
-    default: return small_value(element, word >> (8 * part));
+  case Element::F16:
+    return f16_value(word >> (16 * part) & 0xffff);
+  case Element::Bf16:
+    return bf16_value(word >> (16 * part) & 0xffff);
+  case Element::Tf32:
+    return tf32_value(word);
+  case Element::U4:
+  case Element::S4:
+    return small_value(element, word >> (4 * part));
+  // Elements of 4 bits in bytes lie in their middle.
+  case Element::E2m1:
+    return small_value(element, container ? word >> (8 * part + 2) : word >> (4 * part));
+  default:
+    return small_value(element, word >> (8 * part));
   }
 }
 
@@ -85,8 +91,10 @@ void read_c(Warp &warp, const Lists &lists, Shape shape, Accumulator accumulator
 void write_d(Warp &warp, const Lists &lists, Shape shape, Accumulator accumulator, const u32 *d) {
   each_result(lists, shape, accumulator, [&](u32 i, u32 lane, u32 part, u32 at) {
     u32 &word = warp.word(lists.d[i])[lane];
-    if (accumulator != Accumulator::F16) word = d[at];
-    else word = (word & (part ? 0xffffu : 0xffff0000u)) | f16_nearest(f32_of(d[at])) << (16 * part);
+    if (accumulator != Accumulator::F16)
+      word = d[at];
+    else
+      word = (word & (part ? 0xffffu : 0xffff0000u)) | f16_nearest(f32_of(d[at])) << (16 * part);
   });
 }
 
@@ -94,17 +102,21 @@ void multiply(Element element, Accumulator accumulator, const Step &step) {
   const bool small = bits_of(element) <= 8;
   if (accumulator == Accumulator::F16) return small ? accumulate_f8_to_f16(step) : accumulate_to_f16(step);
   switch (element) {
-    case Element::F16: return accumulate_f16(step);
-    case Element::Bf16: return accumulate_bf16(step);
-    case Element::Tf32: return accumulate_tf32(step);
-    default: return accumulate_f8(step);
+  case Element::F16:
+    return accumulate_f16(step);
+  case Element::Bf16:
+    return accumulate_bf16(step);
+  case Element::Tf32:
+    return accumulate_tf32(step);
+  default:
+    return accumulate_f8(step);
   }
 }
 
 } // namespace
 
-// a: pool (begin, count), numbers of registers of D, A and B, rows, depth, element of A, of B, accumulator, flags (1: the
-// sums saturate, 2: elements of less than a byte lie in bytes)
+// a: pool (begin, count), numbers of registers of D, A and B, rows, depth, element of A, of B, accumulator, flags (1:
+// the sums saturate, 2: elements of less than a byte lie in bytes)
 OPERATION(mma) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Lists lists = lists_of(warp, insn);
@@ -119,7 +131,8 @@ OPERATION(mma) {
   if (accumulator == Accumulator::S32)
     accumulate_s32({shape.rows, 8, shape.depth, a, b, reinterpret_cast<s32 *>(d), 8, (insn.a[10] & 1) != 0});
   else
-    multiply(Element(insn.a[7]), accumulator, Step{Unit::Mma, shape.rows, 8, shape.depth, a, b, reinterpret_cast<f32 *>(d), 8});
+    multiply(Element(insn.a[7]), accumulator,
+             Step{Unit::Mma, shape.rows, 8, shape.depth, a, b, reinterpret_cast<f32 *>(d), 8});
   write_d(warp, lists, shape, accumulator, d);
   machine.counts.product_flops += u64(2) * shape.rows * 8 * shape.depth;
   return Outcome::Next;
@@ -156,11 +169,10 @@ OPERATION(mma_f64) {
 }
 
 // With block scales. The pool goes on with the registers of the scales of A and of B, and those that say which byte and
-// which threads hold them: scale a, byte a, thread a, scale b, byte b, thread b. A scale vector of `blocks` bytes begins
-// at the byte; thread 0 or 1 of each four has those of A's rows (0: lanes 0 and 1 of each four, 1: lanes 2 and 3), and
-// one of each four those of B's columns.
-// a: pool (begin, count), numbers of registers of D, A and B, element of the scales, depth, element of A, of B, blocks,
-// flags (2: elements of less than a byte lie in bytes)
+// which threads hold them: scale a, byte a, thread a, scale b, byte b, thread b. A scale vector of `blocks` bytes
+// begins at the byte; thread 0 or 1 of each four has those of A's rows (0: lanes 0 and 1 of each four, 1: lanes 2 and
+// 3), and one of each four those of B's columns. a: pool (begin, count), numbers of registers of D, A and B, element of
+// the scales, depth, element of A, of B, blocks, flags (2: elements of less than a byte lie in bytes)
 OPERATION(mma_scaled) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Lists lists = lists_of(warp, insn);
@@ -174,12 +186,14 @@ OPERATION(mma_scaled) {
   read_b(warp, lists, Element(insn.a[8]), container, b);
   read_c(warp, lists, shape, Accumulator::F32, d);
   const s32 *list = lists.c + lists.d_count;
-  const u32 byte_a = warp.word(list[1])[0], thread_a = warp.word(list[2])[0], byte_b = warp.word(list[4])[0], thread_b = warp.word(list[5])[0];
+  const u32 byte_a = warp.word(list[1])[0], thread_a = warp.word(list[2])[0], byte_b = warp.word(list[4])[0],
+            thread_b = warp.word(list[5])[0];
   if (byte_a + blocks > 4 || byte_b + blocks > 4 || thread_a > 1 || thread_b > 3)
     throw Fault(fault::DESCRIPTOR, "scales of mma.sync that no byte or thread holds");
   for (u32 row = 0; row < 16; ++row)
     for (u32 i = 0; i < blocks; ++i)
-      scale_a[row * blocks + i] = small_value(scale, warp.word(list[0])[row % 8 * 4 + thread_a * 2 + row / 8] >> (8 * (byte_a + i)));
+      scale_a[row * blocks + i] =
+          small_value(scale, warp.word(list[0])[row % 8 * 4 + thread_a * 2 + row / 8] >> (8 * (byte_a + i)));
   for (u32 column = 0; column < 8; ++column)
     for (u32 i = 0; i < blocks; ++i)
       scale_b[i * 8 + column] = small_value(scale, warp.word(list[3])[column * 4 + thread_b] >> (8 * (byte_b + i)));

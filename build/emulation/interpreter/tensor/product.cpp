@@ -77,8 +77,8 @@ void multiply_scaled(const Product &product, Block &owner, const Strip &strip, c
     for (u32 row = 0; row < strip.rows; ++row)
       a[row * blocks + i] = small_value(one.scale, scale_byte(owner, first + row, column_a, one.scale_id_a + i));
     for (u32 n = 0; n < strip.columns; ++n)
-      b[i * strip.columns + n] =
-          small_value(one.scale, scale_byte(owner, first + n % 32, product.scale_b.column + n / 32, one.scale_id_b + i));
+      b[i * strip.columns + n] = small_value(
+          one.scale, scale_byte(owner, first + n % 32, product.scale_b.column + n / 32, one.scale_id_b + i));
   }
   accumulate_scaled(step, a.data(), b.data(), blocks);
 }
@@ -87,23 +87,31 @@ void multiply(const Product &product, Block &owner, const Strip &strip, const St
   if (product.blocks) return multiply_scaled(product, owner, strip, step);
   const Element element = product.instruction.a;
   const bool small = bits_of(element) <= 8;
-  if (product.instruction.accumulator == Accumulator::F16) return small ? accumulate_f8_to_f16(step) : accumulate_to_f16(step);
+  if (product.instruction.accumulator == Accumulator::F16)
+    return small ? accumulate_f8_to_f16(step) : accumulate_to_f16(step);
   switch (element) {
-    case Element::F16: return accumulate_f16(step);
-    case Element::Bf16: return accumulate_bf16(step);
-    case Element::Tf32: return accumulate_tf32(step);
-    default: return accumulate_f8(step);
+  case Element::F16:
+    return accumulate_f16(step);
+  case Element::Bf16:
+    return accumulate_bf16(step);
+  case Element::Tf32:
+    return accumulate_tf32(step);
+  default:
+    return accumulate_f8(step);
   }
 }
 
 // D before the product: zero, or what is there, scaled.
 void prepare_d(const Product &product, f32 *d, u32 count) {
-  if (!product.accumulates) std::fill_n(d, count, 0.0f);
+  if (!product.accumulates)
+    std::fill_n(d, count, 0.0f);
   else if (product.scale_d)
     for (u32 i = 0; i < count; ++i) d[i] = std::ldexp(d[i], -s32(product.scale_d));
 }
 
-bool disabled(const Product &product, u32 block, u32 lane) { return product.disabled[block * 4 + lane / 32] >> (lane % 32) & 1; }
+bool disabled(const Product &product, u32 block, u32 lane) {
+  return product.disabled[block * 4 + lane / 32] >> (lane % 32) & 1;
+}
 
 void multiply_strip(const Product &product, u32 which, Block &owner, const Strip &strip, const f32 *a, const f32 *b) {
   const Instruction &one = product.instruction;

@@ -5,22 +5,31 @@
 
 namespace {
 
-u32 span_of(Swizzle swizzle) {  // bytes of a row of a swizzled tile
+u32 span_of(Swizzle swizzle) { // bytes of a row of a swizzled tile
   switch (swizzle) {
-    case Swizzle::None: return 16;
-    case Swizzle::B32: return 32;
-    case Swizzle::B64: return 64;
-    default: return 128;
+  case Swizzle::None:
+    return 16;
+  case Swizzle::B32:
+    return 32;
+  case Swizzle::B64:
+    return 64;
+  default:
+    return 128;
   }
 }
 
 u32 exchanged(u32 address, Swizzle swizzle) {
   switch (swizzle) {
-    case Swizzle::None: return address;
-    case Swizzle::B32: return address ^ (address >> 7 & 1) << 4;
-    case Swizzle::B64: return address ^ (address >> 7 & 3) << 4;
-    case Swizzle::B128: return address ^ (address >> 7 & 7) << 4;
-    case Swizzle::B128Base32: return address ^ (address >> 7 & 3) << 5;
+  case Swizzle::None:
+    return address;
+  case Swizzle::B32:
+    return address ^ (address >> 7 & 1) << 4;
+  case Swizzle::B64:
+    return address ^ (address >> 7 & 3) << 4;
+  case Swizzle::B128:
+    return address ^ (address >> 7 & 7) << 4;
+  case Swizzle::B128Base32:
+    return address ^ (address >> 7 & 3) << 5;
   }
   return address;
 }
@@ -51,7 +60,8 @@ u32 SharedMatrix::chunk_address(u32 line, u32 chunk) const {
 }
 
 SharedMatrix wgmma_descriptor(u64 bits, bool mn_major) {
-  if (bits >> 46 & 7 || bits >> 52 & 0x3ff) throw Fault(fault::DESCRIPTOR, "this is no matrix descriptor: " + hex(bits));
+  if (bits >> 46 & 7 || bits >> 52 & 0x3ff)
+    throw Fault(fault::DESCRIPTOR, "this is no matrix descriptor: " + hex(bits));
   static const Swizzle swizzles[] = {Swizzle::None, Swizzle::B128, Swizzle::B64, Swizzle::B32};
   SharedMatrix matrix = fields(bits, mn_major);
   matrix.swizzle = swizzles[bits >> 62];
@@ -60,15 +70,27 @@ SharedMatrix wgmma_descriptor(u64 bits, bool mn_major) {
 
 SharedMatrix tcgen05_descriptor(u64 bits, bool mn_major) {
   if ((bits >> 46 & 7) != 1) throw Fault(fault::DESCRIPTOR, "this is no matrix descriptor of tcgen05: " + hex(bits));
-  if (bits >> 52 & 1) throw Fault(fault::UNSUPPORTED, "a matrix descriptor with an absolute leading address: " + hex(bits));
+  if (bits >> 52 & 1)
+    throw Fault(fault::UNSUPPORTED, "a matrix descriptor with an absolute leading address: " + hex(bits));
   SharedMatrix matrix = fields(bits, mn_major);
   switch (bits >> 61) {
-    case 0: matrix.swizzle = Swizzle::None; break;
-    case 1: matrix.swizzle = Swizzle::B128Base32; break;
-    case 2: matrix.swizzle = Swizzle::B128; break;
-    case 4: matrix.swizzle = Swizzle::B64; break;
-    case 6: matrix.swizzle = Swizzle::B32; break;
-    default: throw Fault(fault::DESCRIPTOR, "a matrix descriptor with an unknown swizzle: " + hex(bits));
+  case 0:
+    matrix.swizzle = Swizzle::None;
+    break;
+  case 1:
+    matrix.swizzle = Swizzle::B128Base32;
+    break;
+  case 2:
+    matrix.swizzle = Swizzle::B128;
+    break;
+  case 4:
+    matrix.swizzle = Swizzle::B64;
+    break;
+  case 6:
+    matrix.swizzle = Swizzle::B32;
+    break;
+  default:
+    throw Fault(fault::DESCRIPTOR, "a matrix descriptor with an unknown swizzle: " + hex(bits));
   }
   return matrix;
 }

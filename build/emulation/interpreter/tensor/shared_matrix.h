@@ -16,13 +16,13 @@ struct SharedMatrix {
   Swizzle swizzle;
   bool mn_major;
 
-  // Where chunk `chunk` of line `line` begins. K-major: a line is a row (m or n), a chunk goes along K. MN-major: a line
-  // is an index of K, a chunk goes along m or n.
+  // Where chunk `chunk` of line `line` begins. K-major: a line is a row (m or n), a chunk goes along K. MN-major: a
+  // line is an index of K, a chunk goes along m or n.
   u32 chunk_address(u32 line, u32 chunk) const;
 };
 
-SharedMatrix wgmma_descriptor(u64 bits, bool mn_major);    // throws Fault
-SharedMatrix tcgen05_descriptor(u64 bits, bool mn_major);  // throws Fault
+SharedMatrix wgmma_descriptor(u64 bits, bool mn_major);   // throws Fault
+SharedMatrix tcgen05_descriptor(u64 bits, bool mn_major); // throws Fault
 
 struct OperandShape {
   Element element;
@@ -32,5 +32,5 @@ struct OperandShape {
 };
 
 // Reads and decodes a matrix of `owner`'s shared memory on behalf of `agent`.
-void read_shared_matrix(Machine &machine, Block &owner, const SharedMatrix &matrix, const OperandShape &shape, u32 first_row,
-                        f32 *out, u32 agent, u32 line);
+void read_shared_matrix(Machine &machine, Block &owner, const SharedMatrix &matrix, const OperandShape &shape,
+                        u32 first_row, f32 *out, u32 agent, u32 line);

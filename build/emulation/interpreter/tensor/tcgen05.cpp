@@ -16,7 +16,7 @@ template <class F> void in_turn(Machine &machine, Block &block, const Worker &wo
   });
 }
 
-struct ProductForm {  // what the immediate of tcgen05_mma holds
+struct ProductForm { // what the immediate of tcgen05_mma holds
   ProductKind kind;
   u32 group, blocks, scale_d, masks;
   s32 flags;
@@ -29,9 +29,11 @@ void read_scales(Warp &warp, const Insn &insn, const s32 *list, u32 lane, Produc
   product.scale_a = TensorAddress((warp.word(list[0])[lane] + u32(insn.a[9])) & 0x3fffffff);
   product.scale_b = TensorAddress((warp.word(list[1])[lane] + u32(insn.a[10])) & 0x3fffffff);
   const Instruction &one = product.instruction;
-  const u32 step = product.blocks;  // a scale vector begins at a multiple of its length
+  const u32 step = product.blocks; // a scale vector begins at a multiple of its length
   if (one.scale_id_a % step || one.scale_id_b % step || one.scale_id_a + step > 4 || one.scale_id_b + step > 4)
-    throw Fault(fault::DESCRIPTOR, "scales that begin at byte " + std::to_string(one.scale_id_a) + " and " + std::to_string(one.scale_id_b), lane);
+    throw Fault(
+        fault::DESCRIPTOR,
+        "scales that begin at byte " + std::to_string(one.scale_id_a) + " and " + std::to_string(one.scale_id_b), lane);
 }
 
 enum class CopyShape : s32 { L128B256, L4B256, L128B128, L64B128Warps02, L64B128Warps01, L32B128 };
@@ -39,23 +41,33 @@ enum class CopyShape : s32 { L128B256, L4B256, L128B128, L64B128Warps02, L64B128
 // Calls f(lane) for all lanes that get a row.
 template <class F> void lanes_of(CopyShape shape, u32 row, F f) {
   switch (shape) {
-    case CopyShape::L128B256:
-    case CopyShape::L128B128: return f(row);
-    case CopyShape::L4B256: return f(row * 32);
-    case CopyShape::L64B128Warps02: f(row); return f(row + 64);
-    case CopyShape::L64B128Warps01: f(row % 32 + row / 32 * 64); return f(row % 32 + row / 32 * 64 + 32);
-    case CopyShape::L32B128:
-      for (u32 warp = 0; warp < 4; ++warp) f(row + 32 * warp);
+  case CopyShape::L128B256:
+  case CopyShape::L128B128:
+    return f(row);
+  case CopyShape::L4B256:
+    return f(row * 32);
+  case CopyShape::L64B128Warps02:
+    f(row);
+    return f(row + 64);
+  case CopyShape::L64B128Warps01:
+    f(row % 32 + row / 32 * 64);
+    return f(row % 32 + row / 32 * 64 + 32);
+  case CopyShape::L32B128:
+    for (u32 warp = 0; warp < 4; ++warp) f(row + 32 * warp);
   }
 }
 
 u32 rows_of(CopyShape shape) {
   switch (shape) {
-    case CopyShape::L128B256:
-    case CopyShape::L128B128: return 128;
-    case CopyShape::L4B256: return 4;
-    case CopyShape::L32B128: return 32;
-    default: return 64;
+  case CopyShape::L128B256:
+  case CopyShape::L128B128:
+    return 128;
+  case CopyShape::L4B256:
+    return 4;
+  case CopyShape::L32B128:
+    return 32;
+  default:
+    return 64;
   }
 }
 
@@ -93,10 +105,13 @@ OPERATION(tcgen05_mma) {
     product.blocks = form.blocks;
     product.scale_d = form.scale_d;
     product.flags = form.flags;
-    product.instruction = read_instruction(warp.word(insn.a[5])[lane], form.kind, form.group, form.flags & WEIGHT_STATIONARY);
+    product.instruction =
+        read_instruction(warp.word(insn.a[5])[lane], form.kind, form.group, form.flags & WEIGHT_STATIONARY);
     product.d = TensorAddress(warp.word(insn.a[0])[lane] + u32(insn.a[1]));
-    if (form.flags & A_IN_TENSOR_MEMORY) product.a_tensor = TensorAddress(warp.word(insn.a[2])[lane] + u32(insn.a[3]));
-    else product.a = warp.wide(insn.a[2])[lane];
+    if (form.flags & A_IN_TENSOR_MEMORY)
+      product.a_tensor = TensorAddress(warp.word(insn.a[2])[lane] + u32(insn.a[3]));
+    else
+      product.a = warp.wide(insn.a[2])[lane];
     product.b = warp.wide(insn.a[4])[lane];
     product.accumulates = warp.predicate(insn.a[6]) >> lane & 1;
     const s32 *list = launch_of(warp).program->pool + insn.a[7];

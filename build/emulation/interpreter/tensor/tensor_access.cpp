@@ -9,9 +9,10 @@
 
 namespace {
 
-enum class Shape : s32 { L32C1, L16C2, L16C4, L16C8, L16Halves };  // 32x32b, 16x64b, 16x128b, 16x256b, 16x32bx2
+enum class Shape : s32 { L32C1, L16C2, L16C4, L16C8, L16Halves }; // 32x32b, 16x64b, 16x128b, 16x256b, 16x32bx2
 
-// Which cell of tensor memory register `index` of lane `lane` is, relative to the instruction's address. With `.pack` and
+// Which cell of tensor memory register `index` of lane `lane` is, relative to the instruction's address. With `.pack`
+// and
 // `.unpack` a register is the low halves of two columns: then it is the first of them. `half` is the distance of the
 // second half of 16x32bx2.
 struct Cell {
@@ -19,29 +20,37 @@ struct Cell {
 };
 Cell cell_of(Shape shape, u32 lane, u32 index, u32 width, u32 half) {
   switch (shape) {
-    case Shape::L32C1: return {lane, index * width};
-    case Shape::L16C2: return {lane / 4 + lane % 2 * 8, (lane / 2 % 2 + index * 2) * width};
-    case Shape::L16C4: return {lane / 4 + index % 2 * 8, (lane % 4 + index / 2 * 4) * width};
-    case Shape::L16C8: return {lane / 4 + index / 2 % 2 * 8, (lane % 4 * 2 + index % 2 + index / 4 * 8) * width};
-    case Shape::L16Halves: return {lane % 16, index * width + lane / 16 * half};
+  case Shape::L32C1:
+    return {lane, index * width};
+  case Shape::L16C2:
+    return {lane / 4 + lane % 2 * 8, (lane / 2 % 2 + index * 2) * width};
+  case Shape::L16C4:
+    return {lane / 4 + index % 2 * 8, (lane % 4 + index / 2 * 4) * width};
+  case Shape::L16C8:
+    return {lane / 4 + index / 2 % 2 * 8, (lane % 4 * 2 + index % 2 + index / 4 * 8) * width};
+  case Shape::L16Halves:
+    return {lane % 16, index * width + lane / 16 * half};
   }
   return {};
 }
 
 u32 columns_of(Shape shape, u32 registers, u32 width, u32 half) {
   switch (shape) {
-    case Shape::L32C1: return registers * width;
-    case Shape::L16C2:
-    case Shape::L16C4:
-    case Shape::L16C8: return registers * 2 * width;
-    case Shape::L16Halves: return registers * width + half;
+  case Shape::L32C1:
+    return registers * width;
+  case Shape::L16C2:
+  case Shape::L16C4:
+  case Shape::L16C8:
+    return registers * 2 * width;
+  case Shape::L16Halves:
+    return registers * width + half;
   }
   return 0;
 }
 
 struct Registers {
   Shape shape;
-  u32 width;  // columns of a register: 2 with .pack::16b and .unpack::16b
+  u32 width; // columns of a register: 2 with .pack::16b and .unpack::16b
   TensorAddress address;
   u32 half, registers;
   const s32 *list;
@@ -49,20 +58,21 @@ struct Registers {
 
 Registers decode(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
   const u32 bits = warp.word(insn.a[0])[__builtin_ctz(active)] + u32(insn.immediate);
-  const Registers access{Shape(insn.a[3]), insn.a[4] ? 2u : 1u, TensorAddress(bits), u32(insn.a[5]), u32(insn.a[2]),
-                         launch_of(warp).program->pool + insn.a[1]};
+  const Registers access{Shape(insn.a[3]), insn.a[4] ? 2u : 1u, TensorAddress(bits),
+                         u32(insn.a[5]),   u32(insn.a[2]),      launch_of(warp).program->pool + insn.a[1]};
   const u32 lanes = access.shape == Shape::L32C1 ? 32 : 16;
   const u32 columns = columns_of(access.shape, access.registers, access.width, access.half);
   const u32 first = warp.index % 4 * 32, lane = access.address.lane;
   if (lane < first || lane + lanes > first + 32 || (lanes == 16 && lane % 16) || (lanes == 32 && lane % 32))
-    throw Fault(fault::TENSOR_MEMORY, "warp " + std::to_string(warp.index) + " may use lanes " + std::to_string(first) + " to " +
-                                          std::to_string(first + 31) + ", not " + std::to_string(lane) + " to " + std::to_string(lane + lanes - 1));
+    throw Fault(fault::TENSOR_MEMORY, "warp " + std::to_string(warp.index) + " may use lanes " + std::to_string(first) +
+                                          " to " + std::to_string(first + 31) + ", not " + std::to_string(lane) +
+                                          " to " + std::to_string(lane + lanes - 1));
   check_tensor_memory(*warp.block, lane, lanes, access.address.column, columns);
   const bool stores = insn.a[6];
   if (Races *races = machine.races()) {
     const Agent agent = stores ? races->in_group(warp.agent, Kind::TensorStores) : warp.agent;
-    races->tensor(agent, *warp.block, lane, access.address.column, lanes, columns, stores ? Access::Write : Access::Read,
-                  machine.line_of(warp));
+    races->tensor(agent, *warp.block, lane, access.address.column, lanes, columns,
+                  stores ? Access::Write : Access::Read, machine.line_of(warp));
     if (stores) races->end(agent);
   }
   return access;
@@ -148,8 +158,10 @@ OPERATION(tcgen05_st) {
         if (access.width == 2) to[1] = value >> 16;
       }
   };
-  if (machine.adversarial()) async_of(warp).tensor_stores.push_back(std::move(put));
-  else put();
+  if (machine.adversarial())
+    async_of(warp).tensor_stores.push_back(std::move(put));
+  else
+    put();
   ++machine.changes;
   return Outcome::Next;
 }
@@ -166,3 +178,6 @@ OPERATION(tcgen05_wait_st) {
   }
   return Outcome::Next;
 }
+
+// What it orders is in order here: accesses to tensor memory are taken when they are executed.
+OPERATION(tcgen05_fence) { return Outcome::Next; }

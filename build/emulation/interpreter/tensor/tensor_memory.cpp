@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr u32 UNIT = 32;  // columns are allocated in powers of two from here
+constexpr u32 UNIT = 32; // columns are allocated in powers of two from here
 
 u32 columns_in(Warp &warp, s32 place, u32 active) {
   const u32 count = warp.word(place)[__builtin_ctz(active)];
@@ -39,9 +39,9 @@ void poison_columns(Block &block, u32 at, u32 count) {
 
 void check_tensor_memory(Block &block, u32 lane, u32 lanes, u32 column, u32 columns) {
   if (lane + lanes > TMEM_LANES || column + columns > TMEM_COLUMNS)
-    throw Fault(fault::TENSOR_MEMORY, "lanes " + std::to_string(lane) + " to " + std::to_string(lane + lanes - 1) + ", columns " +
-                                          std::to_string(column) + " to " + std::to_string(column + columns - 1) +
-                                          " are not all in tensor memory");
+    throw Fault(fault::TENSOR_MEMORY, "lanes " + std::to_string(lane) + " to " + std::to_string(lane + lanes - 1) +
+                                          ", columns " + std::to_string(column) + " to " +
+                                          std::to_string(column + columns - 1) + " are not all in tensor memory");
   if (block.column_taken.empty()) throw Fault(fault::TENSOR_MEMORY, "no tensor memory is allocated");
   for (u32 i = column; i < column + columns; ++i)
     if (!block.column_taken[i]) throw Fault(fault::TENSOR_MEMORY, "column " + std::to_string(i) + " is not allocated");

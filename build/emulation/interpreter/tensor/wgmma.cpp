@@ -13,17 +13,17 @@ namespace {
 enum class Accumulator : s32 { F32, F16, S32 };
 enum Flag : s32 { A_IN_REGISTERS = 1, A_TRANSPOSED = 2, B_TRANSPOSED = 4, NEGATE_A = 8, NEGATE_B = 16, SATURATE = 32 };
 
-struct Product {  // one instruction of one warp
+struct Product { // one instruction of one warp
   Worker worker;
   Warp *warp;
-  const s32 *d;  // places of the accumulators
+  const s32 *d; // places of the accumulators
   u32 columns, depth, registers;
   Element element_a, element_b;
   Accumulator accumulator;
   s32 flags;
-  bool accumulates;  // scale-d: D is added
+  bool accumulates; // scale-d: D is added
   u64 descriptor_a, descriptor_b;
-  std::vector<u32> a_words;  // of A's four registers, if it is in them
+  std::vector<u32> a_words; // of A's four registers, if it is in them
 };
 
 constexpr u32 ROWS = 16;
@@ -76,15 +76,19 @@ template <class F> void each_result(const Product &product, F f) {
 
 void read_d(const Product &product, u32 *d) {
   each_result(product, [&](u32 word, u32 part, u32 at) {
-    if (!product.accumulates) d[at] = 0;
-    else d[at] = product.accumulator == Accumulator::F16 ? bits_of(f16_value(word >> (16 * part) & 0xffff)) : word;
+    if (!product.accumulates)
+      d[at] = 0;
+    else
+      d[at] = product.accumulator == Accumulator::F16 ? bits_of(f16_value(word >> (16 * part) & 0xffff)) : word;
   });
 }
 
 void write_d(const Product &product, const u32 *d) {
   each_result(product, [&](u32 &word, u32 part, u32 at) {
-    if (product.accumulator != Accumulator::F16) word = d[at];
-    else word = (word & (part ? 0xffffu : 0xffff0000u)) | f16_nearest(f32_of(d[at])) << (16 * part);
+    if (product.accumulator != Accumulator::F16)
+      word = d[at];
+    else
+      word = (word & (part ? 0xffffu : 0xffff0000u)) | f16_nearest(f32_of(d[at])) << (16 * part);
   });
 }
 
@@ -92,10 +96,14 @@ void multiply(const Product &product, const Step &step) {
   if (product.accumulator == Accumulator::F16)
     return bits_of(product.element_a) == 8 ? accumulate_f8_to_f16(step) : accumulate_to_f16(step);
   switch (product.element_a) {
-    case Element::F16: return accumulate_f16(step);
-    case Element::Bf16: return accumulate_bf16(step);
-    case Element::Tf32: return accumulate_tf32(step);
-    default: return accumulate_f8(step);
+  case Element::F16:
+    return accumulate_f16(step);
+  case Element::Bf16:
+    return accumulate_bf16(step);
+  case Element::Tf32:
+    return accumulate_tf32(step);
+  default:
+    return accumulate_f8(step);
   }
 }
 
@@ -109,9 +117,11 @@ void perform(const Product &product) {
   if (product.flags & NEGATE_B) negate(b.data(), b.size());
   read_d(product, d.data());
   if (product.accumulator == Accumulator::S32)
-    accumulate_s32({ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<s32 *>(d.data()), columns, (product.flags & SATURATE) != 0});
+    accumulate_s32({ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<s32 *>(d.data()), columns,
+                    (product.flags & SATURATE) != 0});
   else
-    multiply(product, Step{Unit::Wgmma, ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<f32 *>(d.data()), columns});
+    multiply(product,
+             Step{Unit::Wgmma, ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<f32 *>(d.data()), columns});
   write_d(product, d.data());
   product.worker.machine->counts.product_flops += u64(2) * ROWS * columns * depth;
 }

@@ -32,7 +32,11 @@ def load_matrix(to: Lowering) -> None:
             raise Unsupported("ldmatrix of 16 x 16 bytes without .trans")
     else:
         words.choose("b8x16")
-        name, detail, expected = "ldmatrix_expanded", {"b4x16_p64": 4, "b6x16_p32": 6}[words.type("b4x16_p64", "b6x16_p32")], count
+        name, detail, expected = (
+            "ldmatrix_expanded",
+            {"b4x16_p64": 4, "b6x16_p32": 6}[words.type("b4x16_p64", "b6x16_p32")],
+            count,
+        )
     if len(registers) != expected:
         raise Unsupported(f"{len(registers)} registers, not {expected}")
     to.emit(name, to.pool(registers), address, detail, space)
