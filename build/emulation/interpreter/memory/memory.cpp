@@ -86,6 +86,26 @@ u8 *Memory::shared(Block &mine, u32 address, u32 bytes, u32 lane) {
   return block.shared.data() + offset;
 }
 
+namespace {
+// A copy under way may write a region at any time, or read it.
+void check_under_way(const Block &block, u32 offset, u32 bytes, Access access, u32 lane) {
+  const auto touches = [=](const Effects::Region &region) {
+    return offset < region.end && offset + bytes > region.begin;
+  };
+  for (const Effects::Region &region : block.effects->landing)
+    if (touches(region))
+      throw Fault(fault::COPY,
+                  "shared memory at " + hex(offset) + " is touched, and a copy into it is under way: wait for it",
+                  lane);
+  if (access == Access::Read) return;
+  for (const Effects::Region &region : block.effects->leaving)
+    if (touches(region))
+      throw Fault(fault::COPY,
+                  "shared memory at " + hex(offset) + " is written, and a copy out of it is under way: wait for it",
+                  lane);
+}
+} // namespace
+
 u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u32 lane) {
   if (!(bytes & (bytes - 1)) && address & (bytes - 1))
     throw Fault(fault::MISALIGNED, std::to_string(bytes) + " bytes at " + hex(address), lane);
@@ -99,7 +119,7 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
     u8 *place = shared(block, u32(address), bytes, lane);
     Block &owned = owner(block, u32(address), lane);
     const u32 offset = u32(address) & ((1u << RANK_SHIFT) - 1);
-    check_under_way(machine_, owned, offset, bytes, access, lane);
+    check_under_way(owned, offset, bytes, access, lane);
     if (Races *races = machine_.races())
       races->shared(warp.agent, owned, offset, bytes, access, Proxy::Generic, machine_.line_of(warp));
     if (access != Access::Read) ++machine_.changes;
@@ -153,8 +173,7 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
   } else if (!covering(*machine_.grid_of(warp).launch, low, high - low + bytes, access != Access::Read)) {
     return false;
   }
-  for (u32 lane = 0; lane < LANES; ++lane)
-    places[lane] = const_cast<u8 *>(base) + addresses[lane];
+  for (u32 lane = 0; lane < LANES; ++lane) places[lane] = const_cast<u8 *>(base) + addresses[lane];
   if (access != Access::Read) ++machine_.changes;
   return true;
 }
