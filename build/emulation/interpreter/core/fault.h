@@ -16,7 +16,7 @@ namespace fault {
 constexpr const char *OUT_OF_BOUNDS = "out of bounds", *MISALIGNED = "misaligned", *READ_ONLY = "write to an input",
                      *RACE = "race", *BARRIER = "barrier", *MBARRIER = "mbarrier", *HANG = "hang",
                      *TENSOR_MEMORY = "tensor memory", *COPY = "copy", *DIVERGENCE = "divergence",
-                     *DESCRIPTOR = "descriptor", *LIMIT = "limit", *UNSUPPORTED = "not emulated";
+                     *DESCRIPTOR = "descriptor", *LIMIT = "limit", *TRAP = "trap", *UNSUPPORTED = "not emulated";
 }
 
 std::string hex(u64 value);
