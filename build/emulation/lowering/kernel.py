@@ -50,9 +50,10 @@ def lower_body(lowering: Lowering, function: Function, refused: Callable[[Unsupp
         first = len(lowering.instructions)
         try:
             lowering.begin(item)
-            if lowering.opcode not in functions:
+            function = functions.get(".".join(item.opcode.split(".")[:2])) or functions.get(lowering.opcode)
+            if function is None:
                 raise Unsupported(f"{lowering.opcode} is not emulated")
-            functions[lowering.opcode](lowering)
+            function(lowering)
             lowering.finish()
             lowering.protect_guard(first)
         except Unsupported as error:

@@ -3,7 +3,7 @@
 #include "../core/machine.h"
 
 enum class Space : s32 { Generic, Global, Shared, Parameter, Local };
-enum class Access : u8 { Read, Write, Atomic };
+enum class Access : u8 { Read, Write, Atomic, StrongRead }; // the last two may meet each other unordered
 enum class Proxy : u8 { Generic, Async, Tensor }; // who touches it: instructions; bulk copies and wgmma/tcgen05 operands
 
 class Memory {

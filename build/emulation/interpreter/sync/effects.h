@@ -28,12 +28,7 @@ void later(Machine &machine, Block &block, Effect effect); // in any order
 void in_order(Machine &machine, Block &block, Pipe pipe, Effect effect);
 void run_due(Machine &machine, Block &block); // all effects whose turn has come
 
-<<<<<<< HEAD
-// mbarriers, also for units: `arrive` counts arrivals and bytes; a phase that is complete lets waiters go on.
-void mbarrier_arrive(Machine &machine, Block &mine, u32 address, s32 arrivals, s64 bytes);
-=======
 // mbarriers, also for units: `arrive` counts arrivals and bytes; a phase that is complete lets waiters go on. `agent`
 // is the asynchronous operation that arrives (sync/races.h), if one does.
 void mbarrier_arrive(Machine &machine, Block &mine, u32 address, s32 arrivals, s64 bytes, u32 agent = 0);
->>>>>>> emulation
 void mbarrier_check(Machine &machine, Block &mine, u32 address); // a Fault unless it is initialised
