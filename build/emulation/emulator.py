@@ -134,7 +134,7 @@ class Emulator:
         self,
         launches: Sequence[EmulatedLaunch],
         memory: Sequence[MemoryRange] = (),
-        options: ScheduleOptions = ScheduleOptions(),  # noqa: B008  a frozen value
+        options: ScheduleOptions = ScheduleOptions(),
     ) -> Counts:
         """Run launches one after the other; a fault raises EmulationFault."""
         programs = [self.program(launch.kernel) for launch in launches]

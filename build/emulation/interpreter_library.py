@@ -121,7 +121,9 @@ def _run(command: list[str | Path], what: str) -> str:
     except OSError as error:
         raise InterpreterError(f"{command[0]} does not run ({error}): reinstall g++") from None
     if done.returncode:
-        raise InterpreterError(f"g++ failed on {what}; it printed:\n{done.stderr.strip()[-4000:]}\nInstall g++ 9 or newer")
+        raise InterpreterError(
+            f"g++ failed on {what}; it printed:\n{done.stderr.strip()[-4000:]}\nInstall g++ 9 or newer"
+        )
     return done.stdout
 
 

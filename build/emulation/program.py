@@ -139,5 +139,3 @@ def _jump(lowering: Lowering, label: Target) -> int:
 def _signed(value: int) -> int:
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
-
-

@@ -97,5 +97,3 @@ class ConstantStructure(ctypes.Structure):
     """``Constant``."""
 
     _fields_ = (("place", c_int32), ("kind", c_uint32), ("value", c_uint64))
-
-

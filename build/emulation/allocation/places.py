@@ -1,6 +1,7 @@
 """Places in a warp's register file, by a scan over the instructions.
 
-A target never shares its place with a source of its instruction, so that an operation may write before it has read
+Registers of different sizes never share a place: a lane's part of one would be another lane's part of the other, and
+lanes may be apart. A target never shares its place with a source of its instruction, so that an operation may write before it has read
 all lanes.
 """
 
@@ -37,22 +38,19 @@ def allocate(bits: Sequence[int], liveness: Liveness, constants: Sequence[int]) 
         Registers that hold their value throughout.
     """
     order = sorted((begin, register) for register, begin in liveness.begins.items())
-    predicates = [(begin, register) for begin, register in order if bits[register] == 1]
-    others = [(begin, register) for begin, register in order if bits[register] != 1]
-    flags, flag_count = _scan(predicates, [1] * len(bits), liveness)
-    sizes = [_slots(width) for width in bits]
-    slots, slot_count = _scan(others, sizes, liveness)
-    for register in constants:
-        if bits[register] == 1:
-            flags[register] = flag_count
-            flag_count += 1
-        else:
-            slots[register] = slot_count
-            slot_count += sizes[register]
-    base = -(-flag_count // _ALIGN) * _ALIGN
-    places = dict(flags)
-    places.update((register, base + LANES * slot) for register, slot in slots.items())
-    return Places(places, base + LANES * slot_count)
+    places: dict[int, int] = {}
+    words = 0
+    for unit in (1, LANES, 2 * LANES):
+        sizes = {register: _size(bits[register], unit) for _, register in order}
+        mine = [(begin, register) for begin, register in order if sizes[register]]
+        taken, count = _scan(mine, sizes, liveness)
+        for register in constants:
+            if size := _size(bits[register], unit):
+                taken[register] = count
+                count += size
+        places.update((register, words + unit * slot) for register, slot in taken.items())
+        words = -(-(words + unit * count) // _ALIGN) * _ALIGN
+    return Places(places, words)
 
 
 def words_of(bits: int) -> int:
@@ -61,14 +59,19 @@ def words_of(bits: int) -> int:
     >>> words_of(1), words_of(16), words_of(64)
     (1, 32, 64)
     """
-    return 1 if bits == 1 else LANES * _slots(bits)
+    return 1 if bits == 1 else LANES * max(1, bits // 32)
 
 
-def _slots(bits: int) -> int:
-    return max(1, bits // 32)
+def _size(bits: int, unit: int) -> int:
+    """How many places of a unit, in words, a register takes; 0 if its places have another unit."""
+    if unit == 1:
+        return int(bits == 1)
+    if unit == LANES:
+        return int(1 < bits <= 32)
+    return bits // 64
 
 
-def _scan(order: Sequence[tuple[int, int]], sizes: Sequence[int], liveness: Liveness) -> tuple[dict[int, int], int]:
+def _scan(order: Sequence[tuple[int, int]], sizes: Mapping[int, int], liveness: Liveness) -> tuple[dict[int, int], int]:
     taken: dict[int, int] = {}
     active: list[tuple[int, int]] = []  # the last instruction and the register
     used = count = 0  # slots, as bits; the highest one

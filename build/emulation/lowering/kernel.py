@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from precast.build.emulation.errors import Unsupported
 from precast.build.emulation.lowering.lowering import Lowering
-from precast.build.emulation.lowering.registry import lowering_functions
+from precast.build.emulation.lowering.registry import Lower, lowering_functions
 from precast.build.emulation.lowering.symbols import Symbols
 from precast.build.emulation.ptx.module import Function, Module, Statement
 
@@ -39,9 +39,19 @@ def lower_kernel(
     return lowering
 
 
+def function_of(lowering: Lowering) -> Lower:
+    """The function for the statement's opcode: by its first two words, such as ``st.async``, or by its first."""
+    functions = lowering_functions()
+    two = f"{lowering.opcode}.{lowering.modifiers.left[0]}" if lowering.modifiers.left else ""
+    if two in functions:
+        return functions[two]
+    if lowering.opcode not in functions:
+        raise Unsupported(f"{lowering.opcode} is not emulated")
+    return functions[lowering.opcode]
+
+
 def lower_body(lowering: Lowering, function: Function, refused: Callable[[Unsupported], None] | None = None) -> None:
     """Lower the statements of a function where the lowering is."""
-    functions = lowering_functions()
     outer, lowering.function = getattr(lowering, "function", function), function
     for item in function.body:
         if not isinstance(item, Statement):
@@ -50,10 +60,7 @@ def lower_body(lowering: Lowering, function: Function, refused: Callable[[Unsupp
         first = len(lowering.instructions)
         try:
             lowering.begin(item)
-            function = functions.get(".".join(item.opcode.split(".")[:2])) or functions.get(lowering.opcode)
-            if function is None:
-                raise Unsupported(f"{lowering.opcode} is not emulated")
-            function(lowering)
+            function_of(lowering)(lowering)
             lowering.finish()
             lowering.protect_guard(first)
         except Unsupported as error:

@@ -53,6 +53,7 @@ class Lowering:
         self.modifiers = Modifiers([])
         self.module: Module
         self.function: Function
+        self.returns: Target | None = None  # where a called function continues when it returns
         self._guard = (-1, False)
 
     # Statements
@@ -128,8 +129,8 @@ class Lowering:
 
     def predicate(self, text: str) -> Operand:
         """A predicate that is read: a register, ``!p``, or a constant."""
-        if text in ("0", "1", "true", "false"):
-            return self.names.constant(Initial.PREDICATE, int(text in ("1", "true")))
+        if text in ("0", "1", "-1", "true", "false"):
+            return self.names.constant(Initial.PREDICATE, int(text not in ("0", "false")))
         register = Operand(self._known(text.removeprefix("!"), 1), reads=True)
         if not text.startswith("!"):
             return register
@@ -161,9 +162,12 @@ class Lowering:
         return Address(self.names.constant(kind, value), kind.bits == 64, offset)
 
     def items(self, text: str) -> list[str]:
-        """The items of a list in braces; a single operand is a list of one."""
+        """The items of a list in braces, or the parts of a vector; a single operand is a list of one."""
         text = text.strip()
-        return list(split_operands(text[1:-1].strip())) if text.startswith("{") else [text]
+        if text.startswith("{"):
+            return list(split_operands(text[1:-1].strip()))
+        parts = [f"{text}.{letter}" for letter in "xyzw"]
+        return [part for part in parts if self.scope.register(part)] or [text]
 
     def bits(self, text: str) -> int:
         """The bits of a register, or 0 where the operand is not one."""
@@ -231,13 +235,28 @@ class Lowering:
         guard, negated = self._guard if guarded else (-1, False)
         self.instructions.append(
             Instruction(
-                self.operations[name], self.statement.line, guard, negated, packed, immediate, jumps, not ends or guard >= 0
+                self.operations[name],
+                self.statement.line,
+                guard,
+                negated,
+                packed,
+                immediate,
+                jumps,
+                not ends or guard >= 0,
             )
         )
 
     def finish(self) -> None:
         """Check that the statement is done."""
         self.modifiers.finish()
+
+    def load_parameter(self, name: str, targets: list[Operand], address: Address) -> bool:
+        """Load a parameter of the kernel from where it always is; False where its address is in a register."""
+        constant = self.names.value(address.register)
+        if constant is None or constant[0] != Initial.PARAMETER_ADDRESS:
+            return False
+        self.emit(f"{name}_param", self.pool(targets), immediate=constant[1] + address.offset)
+        return True
 
     def protect_guard(self, first: int) -> None:
         """If the statement's instructions from ``first`` on write their guard, let all of them use a copy of it."""

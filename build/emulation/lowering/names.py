@@ -12,6 +12,7 @@ class Names:
     def __init__(self) -> None:
         self.bits: list[int] = []
         self.constants: dict[tuple[Initial, int], int] = {}
+        self._values: dict[int, tuple[Initial, int]] = {}
         self._declared: dict[tuple[int, str], int] = {}
 
     def temporary(self, bits: int) -> int:
@@ -36,4 +37,9 @@ class Names:
         number = self.constants.get((kind, value))
         if number is None:
             number = self.constants[kind, value] = self.temporary(kind.bits)
+            self._values[number] = kind, value
         return Operand(number, reads=True)
+
+    def value(self, operand: Operand) -> tuple[Initial, int] | None:
+        """What a register holds that is a constant, or None."""
+        return self._values.get(operand.register)

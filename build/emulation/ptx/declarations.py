@@ -27,6 +27,10 @@ def read_registers(statement: str, scope: Scope, line: int) -> None:
     (32, None)
     """
     words = statement.split(None, 2)
+    parts = [""]
+    if len(words) == 3 and words[1] in (".v2", ".v4"):
+        parts = [".x", ".y", ".z", ".w"][: int(words[1][2:])]
+        words = [words[0], *words[2].split(None, 1)]
     if len(words) != 3 or words[1][1:] not in SIZES:
         raise Unsupported("registers of this type are not emulated", line=line, statement=statement)
     bits = SIZES[words[1][1:]]
@@ -35,7 +39,7 @@ def read_registers(statement: str, scope: Scope, line: int) -> None:
         if match := _RANGE.match(name):
             scope.ranges[match[1]] = int(match[2]), bits
         else:
-            scope.registers[name] = bits
+            scope.registers.update((f"{name}{part}", bits) for part in parts)
 
 
 def read_variable(statement: str, line: int) -> Variable:

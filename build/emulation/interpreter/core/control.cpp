@@ -31,7 +31,8 @@ OPERATION(brx) {
   while (left) {
     const u32 lane = u32(__builtin_ctz(left)), choice = index[lane];
     if (choice >= count)
-      throw Fault(fault::DIVERGENCE, "a jump to target " + std::to_string(choice) + " of " + std::to_string(count), lane);
+      throw Fault(fault::DIVERGENCE, "a jump to target " + std::to_string(choice) + " of " + std::to_string(count),
+                  lane);
     u32 same = 0;
     for (u32 i = lane; i < LANES; ++i)
       if (left >> i & 1 && index[i] == choice) same |= 1u << i;

@@ -98,6 +98,13 @@ Outcome Machine::straight(Warp &warp, u64 &budget, u32 stop) {
 }
 
 Machine::Turn Machine::execute(Warp &warp, u64 budget) {
+  const u64 whole = budget;
+  const Turn result = take_turn(warp, budget);
+  counts.instructions += whole - budget + (result == Turn::Done);
+  return result;
+}
+
+Machine::Turn Machine::take_turn(Warp &warp, u64 &budget) {
   bool lowest_first = true;
   if (!warp.others.empty()) {
     warp.now.waits = false;

@@ -49,6 +49,7 @@ private:
   Cluster &start_cluster(Grid &grid);
   // execution.cpp
   Turn execute(Warp &warp, u64 budget);
+  Turn take_turn(Warp &warp, u64 &budget);
   Outcome straight(Warp &warp, u64 &budget, u32 stop);
 
   const Launch *launches_;

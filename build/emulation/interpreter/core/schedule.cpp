@@ -3,11 +3,12 @@
 
 #include "../memory/memory.h"
 #include "../sync/effects.h"
+#include "../sync/races.h"
 #include "machine.h"
 
 namespace {
-constexpr u64 QUANTUM = 1 << 16;              // instructions of a turn without a seed
-constexpr u64 POLLING_ROUNDS = 1000;          // without a change: what they wait for does not come
+constexpr u64 QUANTUM = 1 << 16;     // instructions of a turn without a seed
+constexpr u64 POLLING_ROUNDS = 1000; // without a change: what they wait for does not come
 constexpr u64 SPINNING_INSTRUCTIONS = 20'000'000;
 } // namespace
 
@@ -121,12 +122,14 @@ void Machine::end_clusters() {
         ++i;
         continue;
       }
+      if (races_) races_->cluster_ends(*cluster);
       resident_blocks_ -= u32(cluster->blocks.size());
       --resident_clusters_;
       if (spare_.size() < 16) spare_.push_back(std::move(cluster));
       grid->resident.erase(grid->resident.begin() + s64(i));
     }
-  while (!grids_.empty() && grids_.front()->resident.empty() && grids_.front()->next_cluster == grids_.front()->clusters)
+  while (!grids_.empty() && grids_.front()->resident.empty() &&
+         grids_.front()->next_cluster == grids_.front()->clusters)
     grids_.erase(grids_.begin());
 }
 

@@ -34,7 +34,7 @@ struct Warp {
   std::vector<Group> others;
   u32 exited = 0; // lanes; also those that the block does not have
   bool done = false;
-  bool spun = false;  // its last turn was spent while lanes were apart
+  bool spun = false; // its last turn was spent while lanes were apart
   u64 turns = 0;
   u64 polled = ~0ull; // the address that a load which may wait for another thread read last
   u64 cluster_phase = 0;
@@ -77,7 +77,7 @@ struct Block {
   u32 live = 0;   // warps that have not ended
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<u32> registers;              // of all warps
-  const struct Launch *prepared = nullptr;       // whose constants the registers hold
+  const struct Launch *prepared = nullptr; // whose constants the registers hold
   std::unique_ptr<struct Effects> effects; // sync/effects.h: what is under way
 
   Block();

@@ -5,9 +5,8 @@
 // a[0], a[1]: the register of the address and whether it has 64 bits; a[2]: the space and flags; a[3], a[4]: the
 // registers of the values in the pool. The offset is in `immediate`.
 constexpr s32 SPACE_MASK = 0xff;
-constexpr s32 STRONG = 1 << 8;   // .relaxed, .volatile and what is stronger: it may race with its like
-constexpr s32 ACQUIRE = 1 << 9;
-constexpr s32 RELEASE = 1 << 10;
+constexpr s32 STRONG = 1 << 8;                   // .relaxed, .volatile and what is stronger: it may race with its like
+constexpr s32 ORDER_SHIFT = 9, SCOPE_SHIFT = 11; // two bits each: Order and Scope of sync/races.h
 
 inline Space space_of(s32 flags) { return Space(flags & SPACE_MASK); }
 
@@ -27,7 +26,6 @@ inline void addresses_of(Warp &warp, const Insn &insn, u64 (&addresses)[LANES]) 
   addresses_of(warp, insn.a[0], insn.a[1], insn.immediate, addresses);
 }
 
-// What names an address in the check of races, where an access orders others.
-u64 key_of(Warp &warp, Space space, u64 address);
-void acquire_at(Machine &machine, Warp &warp, Space space, const u64 (&addresses)[LANES], u32 active);
-void release_at(Machine &machine, Warp &warp, Space space, const u64 (&addresses)[LANES], u32 active);
+// An access that orders others: `Order` and `Scope` are in the flags.
+void order_accesses(Machine &machine, Warp &warp, s32 flags, const u64 (&addresses)[LANES], bool reads, bool writes,
+                    u32 active);

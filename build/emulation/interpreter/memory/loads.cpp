@@ -4,21 +4,14 @@
 #include "../sync/races.h"
 #include "access.h"
 
-u64 key_of(Warp &warp, Space space, u64 address) {
-  if (space == Space::Shared) return SHARED_WINDOW | address;
-  if (space == Space::Local) return LOCAL_WINDOW | address;
-  (void)warp;
-  return address;
-}
-
-void acquire_at(Machine &machine, Warp &warp, Space space, const u64 (&addresses)[LANES], u32 active) {
-  if (Races *races = machine.races())
-    EACH_LANE(lane) races->acquire(warp.agent, key_of(warp, space, addresses[lane]));
-}
-
-void release_at(Machine &machine, Warp &warp, Space space, const u64 (&addresses)[LANES], u32 active) {
-  if (Races *races = machine.races())
-    EACH_LANE(lane) races->release(warp.agent, key_of(warp, space, addresses[lane]));
+void order_accesses(Machine &machine, Warp &warp, s32 flags, const u64 (&addresses)[LANES], bool reads, bool writes,
+                    u32 active) {
+  Races *races = machine.races();
+  if (!races || space_of(flags) == Space::Local) return;
+  const u64 window = space_of(flags) == Space::Shared ? SHARED_WINDOW : 0;
+  EACH_LANE(lane)
+  races->strong(warp.agent, window | addresses[lane], reads, writes, Order(flags >> ORDER_SHIFT & 3),
+                Scope(flags >> SCOPE_SHIFT & 3));
 }
 
 namespace {
@@ -31,7 +24,7 @@ template <class T, class R> Outcome load(Machine &machine, Warp &warp, const Ins
   const u32 count = u32(insn.a[4]);
   const s32 *targets = machine.grid_of(warp).launch->program->pool + insn.a[3];
   u8 *places[LANES];
-  machine.memory().all(warp, space, addresses, u32(sizeof(T)) * count, strong ? Access::Atomic : Access::Read, active,
+  machine.memory().all(warp, space, addresses, u32(sizeof(T)) * count, strong ? Access::StrongRead : Access::Read, active,
                        places);
   for (u32 i = 0; i < count; ++i) {
     if (targets[i] < 0) continue;
@@ -51,11 +44,29 @@ template <class T, class R> Outcome load(Machine &machine, Warp &warp, const Ins
     }
   }
   if (!strong) return Outcome::Next;
-  if (insn.a[2] & ACQUIRE) acquire_at(machine, warp, space, addresses, active);
+  order_accesses(machine, warp, insn.a[2], addresses, true, false, active);
   const u64 first = addresses[u32(__builtin_ctz(active))];
   const bool again = warp.polled == first;
   warp.polled = first;
   return again ? Outcome::Yield : Outcome::Next;
+}
+
+// Parameters are the same for all lanes: a[0], a[1] are the registers in the pool, `immediate` the offset.
+template <class T, class R> Outcome load_parameter(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
+  const Launch &launch = *machine.grid_of(warp).launch;
+  const s32 *targets = launch.program->pool + insn.a[0];
+  const u64 offset = u64(insn.immediate), count = u64(insn.a[1]);
+  if (offset + count * sizeof(T) > launch.program->parameter_bytes)
+    throw Fault(fault::OUT_OF_BOUNDS, "parameters at " + hex(offset));
+  for (u32 i = 0; i < count; ++i) {
+    if (targets[i] < 0) continue;
+    T value;
+    std::memcpy(&value, launch.parameters + offset + i * sizeof(T), sizeof(T));
+    R *target = reinterpret_cast<R *>(warp.word(targets[i]));
+    for (u32 lane = 0; lane < LANES; ++lane)
+      if (active >> lane & 1) target[lane] = R(value);
+  }
+  return Outcome::Next;
 }
 
 template <class T, class R> Outcome store(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
@@ -65,7 +76,7 @@ template <class T, class R> Outcome store(Machine &machine, Warp &warp, const In
   const u32 count = u32(insn.a[4]);
   const s32 *sources = machine.grid_of(warp).launch->program->pool + insn.a[3];
   u8 *places[LANES];
-  if (insn.a[2] & RELEASE) release_at(machine, warp, space, addresses, active);
+  if (insn.a[2] & STRONG) order_accesses(machine, warp, insn.a[2], addresses, false, true, active);
   machine.memory().all(warp, space, addresses, u32(sizeof(T)) * count,
                        insn.a[2] & STRONG ? Access::Atomic : Access::Write, active, places);
   for (u32 i = 0; i < count; ++i) {
@@ -79,19 +90,22 @@ template <class T, class R> Outcome store(Machine &machine, Warp &warp, const In
 }
 } // namespace
 
+#define LOAD(NAME, T, R)                                                                                               \
+  OPERATION(NAME) { return load<T, R>(machine, warp, insn, active); }                                                  \
+  OPERATION(NAME##_param) { return load_parameter<T, R>(machine, warp, insn, active); }
 // Signed values are extended to the register, which holds 16 bits with zeros above.
-OPERATION(ld_8) { return load<u8, u32>(machine, warp, insn, active); }
-OPERATION(ld_16) { return load<u16, u32>(machine, warp, insn, active); }
-OPERATION(ld_32) { return load<u32, u32>(machine, warp, insn, active); }
-OPERATION(ld_64) { return load<u64, u64>(machine, warp, insn, active); }
-OPERATION(ld_8_wide) { return load<u8, u64>(machine, warp, insn, active); }
-OPERATION(ld_16_wide) { return load<u16, u64>(machine, warp, insn, active); }
-OPERATION(ld_32_wide) { return load<u32, u64>(machine, warp, insn, active); }
-OPERATION(ld_s8) { return load<s8, u32>(machine, warp, insn, active); }
-OPERATION(ld_s16) { return load<s16, u32>(machine, warp, insn, active); }
-OPERATION(ld_s8_wide) { return load<s8, u64>(machine, warp, insn, active); }
-OPERATION(ld_s16_wide) { return load<s16, u64>(machine, warp, insn, active); }
-OPERATION(ld_s32_wide) { return load<s32, u64>(machine, warp, insn, active); }
+LOAD(ld_8, u8, u32)
+LOAD(ld_16, u16, u32)
+LOAD(ld_32, u32, u32)
+LOAD(ld_64, u64, u64)
+LOAD(ld_8_wide, u8, u64)
+LOAD(ld_16_wide, u16, u64)
+LOAD(ld_32_wide, u32, u64)
+LOAD(ld_s8, s8, u32)
+LOAD(ld_s16, s16, u32)
+LOAD(ld_s8_wide, s8, u64)
+LOAD(ld_s16_wide, s16, u64)
+LOAD(ld_s32_wide, s32, u64)
 OPERATION(st_8) { return store<u8, u32>(machine, warp, insn, active); }
 OPERATION(st_16) { return store<u16, u32>(machine, warp, insn, active); }
 OPERATION(st_32) { return store<u32, u32>(machine, warp, insn, active); }

@@ -4,13 +4,15 @@
 
 enum class Space : s32 { Generic, Global, Shared, Parameter, Local };
 enum class Access : u8 { Read, Write, Atomic, StrongRead }; // the last two may meet each other unordered
+inline bool writes(Access access) { return access == Access::Write || access == Access::Atomic; }
 enum class Proxy : u8 { Generic, Async, Tensor }; // who touches it: instructions; bulk copies and wgmma/tcgen05 operands
 
 class Memory {
 public:
   Memory(Machine &machine, const Launch *launches, u32 count);
-  // The bytes at an address, for an instruction of a warp: checks bounds, alignment (to `bytes` where that is a power of
-  // two), copies under way, and races. Shared addresses carry the block's rank; local ones count from the thread's own.
+  // The bytes at an address, for an instruction of a warp: checks bounds, alignment (to `bytes` where that is a power
+  // of two), copies under way, and races. Shared addresses carry the block's rank; local ones count from the thread's
+  // own.
   u8 *at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u32 lane);
   // The same for all active lanes at once.
   void all(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active,

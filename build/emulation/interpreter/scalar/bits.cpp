@@ -102,24 +102,23 @@ template <class A, class B> u32 dot2(u32 a, u32 b, u32 c, u32 half) {
 } // namespace
 
 #define LOGIC(T)                                                                                                       \
-  BINARY(and_##T, T, T, T, a & b)                                                                                      \
+  BINARY(and_##T, T, T, T, a &b)                                                                                       \
   BINARY(or_##T, T, T, T, a | b)                                                                                       \
   BINARY(xor_##T, T, T, T, a ^ b)                                                                                      \
   UNARY(not_##T, T, T, T(~a))                                                                                          \
   UNARY(cnot_##T, T, T, a == 0 ? 1 : 0)                                                                                \
   BINARY(shl_##T, T, T, u32, shift_left(a, b))                                                                         \
   BINARY(shr_##T, T, T, u32, shift_right(a, b))
-LOGIC(u16) LOGIC(u32) LOGIC(u64)
-BINARY(shr_s16, s16, s16, u32, shift_right(a, b))
-BINARY(shr_s32, s32, s32, u32, shift_right(a, b))
-BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
+LOGIC(u16)
+LOGIC(u32) LOGIC(u64) BINARY(shr_s16, s16, s16, u32, shift_right(a, b))
+    BINARY(shr_s32, s32, s32, u32, shift_right(a, b)) BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
 
-TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c))
-TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
-TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c))
-TERNARY(bfe_s64, s64, s64, u32, u32, extract(a, b, c))
+        TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c)) TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
+            TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c))
+                TERNARY(bfe_s64, s64, s64, u32, u32, extract(a, b, c))
 
-template <class T> static void insert_field(Warp &warp, const Insn &insn, u32 active) {
+                    template <class T>
+                    static void insert_field(Warp &warp, const Insn &insn, u32 active) {
   const auto *from = held<T>(warp, insn.a[1]), *into = held<T>(warp, insn.a[2]);
   const u32 *position = warp.word(insn.a[3]), *length = warp.word(insn.a[4]);
   compute<T>(warp, insn.a[0], active,
@@ -150,11 +149,11 @@ UNARY(brev_u64, u64, u64, reversed_wide(a))
 #define FIND(T)                                                                                                        \
   UNARY(bfind_##T, u32, T, highest(a))                                                                                 \
   UNARY(bfind_shift_##T, u32, T, highest_shift(a))
-FIND(u32) FIND(s32) FIND(u64) FIND(s64)
-TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
+FIND(u32)
+FIND(s32) FIND(u64) FIND(s64) TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
 
-// The table of lop3 is in `immediate`: its bit at place 4 a + 2 b + c.
-OPERATION(lop3) {
+    // The table of lop3 is in `immediate`: its bit at place 4 a + 2 b + c.
+    OPERATION(lop3) {
   const u32 table = u32(insn.immediate);
   u32 terms[8];
   for (u32 i = 0; i < 8; ++i) terms[i] = table >> i & 1 ? ~0u : 0;
@@ -183,10 +182,11 @@ TERNARY(dp4a_ss, u32, u32, u32, u32, dot4<s8, s8>(a, b, c))
 #define DOT2(NAME, A, B)                                                                                               \
   TERNARY(dp2a_lo_##NAME, u32, u32, u32, u32, dot2<A, B>(a, b, c, 0))                                                  \
   TERNARY(dp2a_hi_##NAME, u32, u32, u32, u32, dot2<A, B>(a, b, c, 1))
-DOT2(uu, u16, u8) DOT2(us, u16, s8) DOT2(su, s16, u8) DOT2(ss, s16, s8)
+DOT2(uu, u16, u8)
+DOT2(us, u16, s8) DOT2(su, s16, u8) DOT2(ss, s16, s8)
 
-// Predicates hold a bit for each lane.
-OPERATION(and_pred) {
+    // Predicates hold a bit for each lane.
+    OPERATION(and_pred) {
   set_predicate(warp, insn.a[0], warp.predicate(insn.a[1]) & warp.predicate(insn.a[2]), active);
   return Outcome::Next;
 }

@@ -11,20 +11,34 @@ enum Relation { EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NOT }
 template <int RELATION, class T> bool holds(T a, T b) {
   const bool unordered = a != a || b != b;
   switch (RELATION) {
-  case EQ: return a == b;
-  case NE: return std::is_floating_point_v<T> ? a < b || a > b : a != b;
-  case LT: return a < b;
-  case LE: return a <= b;
-  case GT: return a > b;
-  case GE: return a >= b;
-  case EQU: return unordered || a == b;
-  case NEU: return unordered || a != b;
-  case LTU: return unordered || a < b;
-  case LEU: return unordered || a <= b;
-  case GTU: return unordered || a > b;
-  case GEU: return unordered || a >= b;
-  case NUM: return !unordered;
-  default: return unordered;
+  case EQ:
+    return a == b;
+  case NE:
+    return std::is_floating_point_v<T> ? a < b || a > b : a != b;
+  case LT:
+    return a < b;
+  case LE:
+    return a <= b;
+  case GT:
+    return a > b;
+  case GE:
+    return a >= b;
+  case EQU:
+    return unordered || a == b;
+  case NEU:
+    return unordered || a != b;
+  case LTU:
+    return unordered || a < b;
+  case LEU:
+    return unordered || a <= b;
+  case GTU:
+    return unordered || a > b;
+  case GEU:
+    return unordered || a >= b;
+  case NUM:
+    return !unordered;
+  default:
+    return unordered;
   }
 }
 
@@ -60,7 +74,8 @@ f32 flushed_word(u32 word) { return flushed(f32_of(word)); }
   SETP(le_##T, LE, T, T, Held<T>::get)                                                                                 \
   SETP(gt_##T, GT, T, T, Held<T>::get)                                                                                 \
   SETP(ge_##T, GE, T, T, Held<T>::get)
-INTEGER(u16) INTEGER(s16) INTEGER(u32) INTEGER(s32) INTEGER(u64) INTEGER(s64)
+INTEGER(u16)
+INTEGER(s16) INTEGER(u32) INTEGER(s32) INTEGER(u64) INTEGER(s64)
 
 #define FLOAT(T, WORD, READ)                                                                                           \
   SETP(eq_##T, EQ, T, WORD, READ)                                                                                      \
@@ -77,13 +92,11 @@ INTEGER(u16) INTEGER(s16) INTEGER(u32) INTEGER(s32) INTEGER(u64) INTEGER(s64)
   SETP(geu_##T, GEU, T, WORD, READ)                                                                                    \
   SETP(num_##T, NUM, T, WORD, READ)                                                                                    \
   SETP(nan_##T, NOT, T, WORD, READ)
-FLOAT(f32, u32, f32_of)
-FLOAT(ftz_f32, u32, flushed_word)
-FLOAT(f64, u64, f64_of)
-FLOAT(f16, u32, f16_value)
-FLOAT(bf16, u32, bf16_value)
+    FLOAT(f32, u32, f32_of) FLOAT(ftz_f32, u32, flushed_word) FLOAT(f64, u64, f64_of) FLOAT(f16, u32, f16_value)
+        FLOAT(bf16, u32, bf16_value)
 
-template <class Word> static Outcome choose(Warp &warp, const Insn &insn, u32 active) {
+            template <class Word>
+            static Outcome choose(Warp &warp, const Insn &insn, u32 active) {
   const Word *a = reinterpret_cast<Word *>(warp.word(insn.a[1])), *b = reinterpret_cast<Word *>(warp.word(insn.a[2]));
   const u32 predicate = warp.predicate(insn.a[3]);
   compute<Word>(warp, insn.a[0], active, [=](u32 lane) { return predicate >> lane & 1 ? a[lane] : b[lane]; });

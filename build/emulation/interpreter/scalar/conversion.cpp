@@ -19,10 +19,14 @@ template <class D, class S> D clamped(S value) {
 
 f64 whole(f64 value, s64 mode) {
   switch (mode & MODE_MASK) {
-  case 0: return std::nearbyint(value);
-  case 1: return std::trunc(value);
-  case 2: return std::floor(value);
-  default: return std::ceil(value);
+  case 0:
+    return std::nearbyint(value);
+  case 1:
+    return std::trunc(value);
+  case 2:
+    return std::floor(value);
+  default:
+    return std::ceil(value);
   }
 }
 
@@ -65,12 +69,14 @@ f64 same_wide(f64 a) { return a; }
   UNARY(cvt_##D##_##S, D, S, D(a))                                                                                     \
   UNARY(cvt_sat_##D##_##S, D, S, clamped<D>(a))
 #define FROM(S)                                                                                                        \
-  TO(u8, S) TO(s8, S) TO(u16, S) TO(s16, S) TO(u32, S) TO(s32, S) TO(u64, S) TO(s64, S)                                \
-  OPERATION(cvt_f32_##S) { return to_float<f32, S>(warp, insn, active); }                                              \
+  TO(u8, S) TO(s8, S) TO(u16, S) TO(s16, S) TO(u32, S) TO(s32, S) TO(u64, S) TO(s64, S) OPERATION(cvt_f32_##S) {       \
+    return to_float<f32, S>(warp, insn, active);                                                                       \
+  }                                                                                                                    \
   OPERATION(cvt_f64_##S) { return to_float<f64, S>(warp, insn, active); }                                              \
   OPERATION(cvt_f16_##S) { return to_short<S>(warp, insn, active, format::F16); }                                      \
   OPERATION(cvt_bf16_##S) { return to_short<S>(warp, insn, active, format::BF16); }
-FROM(u8) FROM(s8) FROM(u16) FROM(s16) FROM(u32) FROM(s32) FROM(u64) FROM(s64)
+FROM(u8)
+FROM(s8) FROM(u16) FROM(s16) FROM(u32) FROM(s32) FROM(u64) FROM(s64)
 
 #define INTEGER_OF(D)                                                                                                  \
   OPERATION(cvt_##D##_f32) { return to_integer<D, f32>(warp, insn, active, same); }                                    \
@@ -78,11 +84,11 @@ FROM(u8) FROM(s8) FROM(u16) FROM(s16) FROM(u32) FROM(s32) FROM(u64) FROM(s64)
   OPERATION(cvt_##D##_f64) { return to_integer<D, f64>(warp, insn, active, same_wide); }                               \
   OPERATION(cvt_##D##_f16) { return to_integer<D, u32>(warp, insn, active, f16_value); }                               \
   OPERATION(cvt_##D##_bf16) { return to_integer<D, u32>(warp, insn, active, bf16_value); }
-INTEGER_OF(u8) INTEGER_OF(s8) INTEGER_OF(u16) INTEGER_OF(s16) INTEGER_OF(u32) INTEGER_OF(s32) INTEGER_OF(u64)
-INTEGER_OF(s64)
+    INTEGER_OF(u8) INTEGER_OF(s8) INTEGER_OF(u16) INTEGER_OF(s16) INTEGER_OF(u32) INTEGER_OF(s32) INTEGER_OF(u64)
+        INTEGER_OF(s64)
 
-// Between float32 and float64, and to whole numbers of the same type.
-OPERATION(cvt_f64_f32) {
+    // Between float32 and float64, and to whole numbers of the same type.
+    OPERATION(cvt_f64_f32) {
   const bool ftz = insn.immediate & MODE_FTZ;
   map<f64, f32>(warp, insn, active, [=](f32 a) { return f64(ftz ? flushed(a) : a); });
   return Outcome::Next;

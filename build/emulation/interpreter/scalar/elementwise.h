@@ -63,8 +63,7 @@ template <class D, class A, class B, class F> inline void map(Warp &warp, const 
   const auto *b = held<B>(warp, insn.a[2]);
   compute<D>(warp, insn.a[0], active, [=](u32 lane) { return f(Held<A>::get(a[lane]), Held<B>::get(b[lane])); });
 }
-template <class D, class A, class B, class C, class F>
-inline void map(Warp &warp, const Insn &insn, u32 active, F f) {
+template <class D, class A, class B, class C, class F> inline void map(Warp &warp, const Insn &insn, u32 active, F f) {
   const auto *a = held<A>(warp, insn.a[1]);
   const auto *b = held<B>(warp, insn.a[2]);
   const auto *c = held<C>(warp, insn.a[3]);

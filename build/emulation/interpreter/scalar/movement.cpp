@@ -57,3 +57,33 @@ OPERATION(mov_128) {
   }
   return Outcome::Next;
 }
+
+// Which window a generic address is in: `immediate` 0 global, 1 the block's shared memory, 2 the cluster's, 3 local.
+OPERATION(isspacep) {
+  const u64 *a = warp.wide(insn.a[1]), rank = warp.block->rank;
+  const u32 result = bits([=](u32 lane) {
+    const bool local = a[lane] >= LOCAL_WINDOW, shared = a[lane] >= SHARED_WINDOW && !local;
+    switch (insn.immediate) {
+    case 0:
+      return a[lane] < SHARED_WINDOW;
+    case 1:
+      return shared && (a[lane] & (SHARED_WINDOW - 1)) >> RANK_SHIFT == rank;
+    case 2:
+      return shared;
+    default:
+      return local;
+    }
+  });
+  set_predicate(warp, insn.a[0], result, active);
+  return Outcome::Next;
+}
+
+// Addresses of shared memory have the block's rank from RANK_SHIFT on; a generic one is in the window besides.
+template <class T> static T mapped(T address, u32 rank) {
+  return T((address & ~(T(0xff) << RANK_SHIFT)) | T(rank) << RANK_SHIFT);
+}
+BINARY(mapa_shared_32, u32, u32, u32, mapped(a, b))
+BINARY(mapa_shared_64, u64, u64, u32, mapped(a, b))
+BINARY(mapa_64, u64, u64, u32, mapped(a, b))
+UNARY(getctarank_32, u32, u32, a >> RANK_SHIFT)
+UNARY(getctarank_64, u32, u64, u32(a >> RANK_SHIFT) & 0xff)

@@ -6,8 +6,8 @@ namespace {
 template <class T> T add(T a, T b) { return canonical(a + b); }
 template <class T> T sub(T a, T b) { return canonical(a - b); }
 template <class T> T mul(T a, T b) { return canonical(a * b); }
-inline f32 fma(f32 a, f32 b, f32 c) { return canonical(__builtin_fmaf(a, b, c)); }
-inline f64 fma(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+inline f32 fused(f32 a, f32 b, f32 c) { return canonical(__builtin_fmaf(a, b, c)); }
+inline f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 
 template <class T> T flush(T a, bool ftz) {
   if constexpr (sizeof(T) == 4)
@@ -30,7 +30,7 @@ template <class T> Outcome fma_by_mode(Warp &warp, const Insn &insn, u32 active)
   const bool ftz = insn.immediate & MODE_FTZ, sat = insn.immediate & MODE_SAT;
   const RoundingMode mode(insn.immediate);
   map<T, T, T, T>(warp, insn, active, [=](T a, T b, T c) {
-    const T result = flush(fma(flush(a, ftz), flush(b, ftz), flush(c, ftz)), ftz);
+    const T result = flush(fused(flush(a, ftz), flush(b, ftz), flush(c, ftz)), ftz);
     return sat ? saturated(result) : result;
   });
   return Outcome::Next;
@@ -77,19 +77,19 @@ ARITHMETIC(add, add)
 ARITHMETIC(sub, sub)
 ARITHMETIC(mul, mul)
 
-TERNARY(fma_f32, f32, f32, f32, f32, fma(a, b, c))
-TERNARY(fma_f64, f64, f64, f64, f64, fma(a, b, c))
+TERNARY(fma_f32, f32, f32, f32, f32, fused(a, b, c))
+TERNARY(fma_f64, f64, f64, f64, f64, fused(a, b, c))
 OPERATION(fma_mode_f32) { return fma_by_mode<f32>(warp, insn, active); }
 OPERATION(fma_mode_f64) { return fma_by_mode<f64>(warp, insn, active); }
 OPERATION(fma_f32x2) {
   const f32 *a = warp.real(insn.a[1]), *b = warp.real(insn.a[2]), *c = warp.real(insn.a[3]);
   const bool ftz = insn.immediate & MODE_FTZ;
   if (insn.immediate == 0) {
-    pairs(warp, insn, active, [=](u32 i) { return fma(a[i], b[i], c[i]); });
+    pairs(warp, insn, active, [=](u32 i) { return fused(a[i], b[i], c[i]); });
   } else {
     const RoundingMode mode(insn.immediate);
     pairs(warp, insn, active,
-          [=](u32 i) { return flush(fma(flush(a[i], ftz), flush(b[i], ftz), flush(c[i], ftz)), ftz); });
+          [=](u32 i) { return flush(fused(flush(a[i], ftz), flush(b[i], ftz), flush(c[i], ftz)), ftz); });
   }
   return Outcome::Next;
 }

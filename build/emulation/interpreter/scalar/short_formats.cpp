@@ -3,9 +3,8 @@
 #include "rounding.h"
 
 namespace {
-const Format *const FORMATS[] = {&format::BF16, &format::F16,  &format::TF32, &format::E4M3,
-                                 &format::E5M2, &format::E3M2, &format::E2M3, &format::E2M1,
-                                 &format::UE8M0};
+const Format *const FORMATS[] = {&format::BF16, &format::F16,  &format::TF32, &format::E4M3, &format::E5M2,
+                                 &format::E3M2, &format::E2M3, &format::E2M1, &format::UE8M0};
 constexpr u32 WIDTHS[] = {16, 16, 32, 8, 8, 8, 8, 4, 8}; // of a code in a register
 
 // `immediate`: the format, << 8 the rounding, << 12 satfinite, << 13 relu, << 14 ftz, << 15 sat.

@@ -43,12 +43,18 @@ template <class F> f32 with_sign(f32 a, f32 b, F f) {
 
 bool in_class(f64 value, u64 magnitude, bool subnormal, s64 which) {
   switch (which) {
-  case 0: return __builtin_isfinite(value);
-  case 1: return __builtin_isinf(value);
-  case 2: return !__builtin_isnan(value);
-  case 3: return __builtin_isnan(value);
-  case 4: return __builtin_isfinite(value) && magnitude && !subnormal;
-  default: return subnormal;
+  case 0:
+    return __builtin_isfinite(value);
+  case 1:
+    return __builtin_isinf(value);
+  case 2:
+    return !__builtin_isnan(value);
+  case 3:
+    return __builtin_isnan(value);
+  case 4:
+    return __builtin_isfinite(value) && magnitude && !subnormal;
+  default:
+    return subnormal;
   }
 }
 } // namespace

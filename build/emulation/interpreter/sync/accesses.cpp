@@ -17,7 +17,7 @@ struct Accessor { // who touches memory now
 
   Epoch write_in_order{}, read_in_order{}, read_from{}, read_to{};
 
-  bool writes() const { return access != Access::Read && access != Access::StrongRead; }
+  bool writes() const { return ::writes(access); }
   bool atomic() const { return access != Access::Read && access != Access::Write; }
   bool visit(Cell &cell, u32 at);
   bool in_order(const Epoch &before, bool wrote, bool &seen) const;

@@ -24,7 +24,6 @@ public:
   Races(Machine &machine, const Launch *launches, u32 count);
   ~Races();
   Agent warp_begins(Warp &warp); // in the order of the cluster's blocks and warps
-  void warp_ends(Warp &warp);
   void cluster_ends(Cluster &cluster);
 
   // Asynchronous operations have seen what the warp has seen when it started them. Their accesses are done

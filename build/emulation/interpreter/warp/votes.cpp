@@ -98,7 +98,7 @@ OPERATION(match_all_64) { return match<u64>(machine, warp, insn, active, true); 
     return reduce<T>(machine, warp, insn, active, [](T a, T b) { return T(__VA_ARGS__); });                            \
   }
 REDUX(add, u32, a + b)
-REDUX(and, u32, a & b)
+REDUX(and, u32, a &b)
 REDUX(or, u32, a | b)
 REDUX(xor, u32, a ^ b)
 REDUX(min_u32, u32, a < b ? a : b)
@@ -131,14 +131,12 @@ template <class F> static Outcome reduce_float(Machine &machine, Warp &warp, con
   return Outcome::Next;
 }
 OPERATION(redux_min_f32) {
-  return reduce_float(machine, warp, insn, active, [](f32 a, f32 b) {
-    return a < b || (a == b && bits_of(a) > bits_of(b));
-  });
+  return reduce_float(machine, warp, insn, active,
+                      [](f32 a, f32 b) { return a < b || (a == b && bits_of(a) > bits_of(b)); });
 }
 OPERATION(redux_max_f32) {
-  return reduce_float(machine, warp, insn, active, [](f32 a, f32 b) {
-    return a > b || (a == b && bits_of(a) < bits_of(b));
-  });
+  return reduce_float(machine, warp, insn, active,
+                      [](f32 a, f32 b) { return a > b || (a == b && bits_of(a) < bits_of(b)); });
 }
 
 // a[0] target or -1, a[1] predicate, a[2] members: the lowest member is elected.
