@@ -83,16 +83,18 @@ def run(kernel: Kernel, text: str, seed: int) -> None:
     np.testing.assert_array_equal(output, kernel.output)
 
 
-def fault_of(kernel: Kernel, twin: Twin, seeds: int) -> EmulationFault | None:
-    """The first fault of a twin; a wrong output is an AssertionError."""
+def find(kernel: Kernel, twin: Twin, seeds: int) -> tuple[str, tuple[int, ...]]:
+    """How a twin is found: the kind of its first fault and the lines that it names, or ``output``."""
     assert twin.old in kernel.text, f"{twin.old!r} is not in the kernel"
     text = kernel.text.replace(twin.old, twin.new)
     for seed in range(seeds):
         try:
             run(kernel, text, seed)
         except EmulationFault as fault:
-            return fault
-    return None
+            return fault.kind, (fault.line, fault.other_line)
+        except AssertionError:
+            return "output", ()
+    return "nothing", ()
 
 
 def line_of(text: str, part: str) -> int:

@@ -13,18 +13,11 @@ enum What : s32 { Arrive, ArriveDrop, ExpectTransfer, CompleteTransfer }; // in 
 u64 apply(Machine &machine, Warp &warp, u32 address, What what, u32 count, s64 bytes, bool completes, u32 agent,
           u32 lane) {
   Block &block = *warp.block;
-  u8 *place = mbarrier_place(machine, block, address, lane);
-  Mbarrier state = read_mbarrier(place);
+  const Mbarrier state = read_mbarrier(mbarrier_place(machine, block, address, lane));
   const u64 before = state.pack();
-  if (what == ArriveDrop) {
-    if (state.expected < s32(count))
-      throw Fault(fault::MBARRIER, "more drops than the mbarrier at " + hex(address) + " has arrivals", lane);
-    state.expected -= s32(count);
-    write_mbarrier(place, state);
-  }
   if (!completes && state.pending == s32(count))
     throw Fault(fault::MBARRIER, "an arrival with .noComplete completes the phase", lane);
-  mbarrier_arrive(machine, block, address, s32(count), bytes, agent);
+  mbarrier_drop(machine, block, address, s32(count), what == ArriveDrop ? s32(count) : 0, bytes, agent);
   return before;
 }
 

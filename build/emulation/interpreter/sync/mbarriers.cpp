@@ -55,6 +55,10 @@ u8 *mbarrier_place(Machine &machine, Block &mine, u32 address, u32 lane) {
 void mbarrier_check(Machine &machine, Block &mine, u32 address) { mbarrier_place(machine, mine, address); }
 
 void mbarrier_arrive(Machine &machine, Block &mine, u32 address, s32 arrivals, s64 bytes, u32 agent) {
+  mbarrier_drop(machine, mine, address, arrivals, 0, bytes, agent);
+}
+
+void mbarrier_drop(Machine &machine, Block &mine, u32 address, s32 arrivals, s32 drops, s64 bytes, u32 agent) {
   u8 *place = mbarrier_place(machine, mine, address);
   Mbarrier state = read_mbarrier(place);
   Races *races = machine.races();
@@ -73,6 +77,7 @@ void mbarrier_arrive(Machine &machine, Block &mine, u32 address, s32 arrivals, s
                                      std::to_string(state.pending - arrivals) + " arrivals and " +
                                      std::to_string(total) + " bytes, more than it can");
   state.pending -= arrivals;
+  state.expected -= drops;
   state.bytes = s32(total);
   if (state.complete()) {
     state.pending = state.expected;

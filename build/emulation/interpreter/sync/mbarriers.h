@@ -21,5 +21,8 @@ u8 *mbarrier_place(Machine &machine, Block &mine, u32 address, u32 lane = ~0u);
 Mbarrier read_mbarrier(const u8 *place);
 void write_mbarrier(u8 *place, const Mbarrier &state);
 
+// `mbarrier_arrive` (effects.h), where later phases expect fewer arrivals, too.
+void mbarrier_drop(Machine &machine, Block &mine, u32 address, s32 arrivals, s32 drops, s64 bytes, u32 agent);
+
 // The name of an mbarrier in the check of races.
 inline u64 key_of(const u8 *place) { return u64(reinterpret_cast<uintptr_t>(place)); }

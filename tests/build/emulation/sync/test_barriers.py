@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.synchronisation import Kernel, Twin, fault_of, line_of, module, run
+from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
 
 SHARED = ".shared .align 16 .b8 data[1024];"
 EXCHANGE = Kernel(
@@ -158,12 +158,7 @@ def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize(("kernel", "twin"), TWINS)
 def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    if twin.kinds == ("output",):
-        with pytest.raises(AssertionError, match="not equal"):
-            fault_of(kernel, twin, 10)
-        return
-    fault = fault_of(kernel, twin, 10)
-    assert fault is not None
-    assert fault.kind in twin.kinds
+    kind, lines = find(kernel, twin, 10)
+    assert kind in twin.kinds
     if twin.at:
-        assert fault.line == line_of(kernel.text.replace(twin.old, twin.new), twin.at)
+        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines

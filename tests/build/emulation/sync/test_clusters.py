@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precast.build.emulation.errors import EmulationFault
-from tests.helpers.synchronisation import Kernel, Twin, fault_of, line_of, module, run
+from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
 
 # Each block reads what the other wrote into its own shared memory.
 PEERS = Kernel(
@@ -55,11 +55,11 @@ def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize(("kernel", "twin"), TWINS)
 def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    fault = fault_of(kernel, twin, 10)
-    assert fault is not None
-    assert fault.kind in twin.kinds
+    kind, lines = find(kernel, twin, 10)
+    assert kind in twin.kinds
     if twin.at:
-        assert fault.line == line_of(kernel.text.replace(twin.old, twin.new), twin.at)
+        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
+
 
 
 def test_a_block_whose_memory_is_read_may_not_end() -> None:
