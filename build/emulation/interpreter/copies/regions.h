@@ -6,6 +6,6 @@ void begins(std::vector<Effects::Region> &regions, u32 begin, u32 bytes);
 void ends(std::vector<Effects::Region> &regions, u32 begin, u32 bytes);
 bool touches(const std::vector<Effects::Region> &regions, u32 begin, u32 bytes);
 
-void nothing_lands(Block &owner, u32 offset, u32 bytes);   // a Fault if a copy under way writes there
-void nothing_leaves(Block &owner, u32 offset, u32 bytes);  // a Fault if a copy under way reads there
-void poison(u8 *bytes, u32 count);                         // NaN in all float formats
+void nothing_lands(Block &owner, u32 offset, u32 bytes);  // a Fault if a copy under way writes there
+void nothing_leaves(Block &owner, u32 offset, u32 bytes); // a Fault if a copy under way reads there
+void poison(u8 *bytes, u32 count);                        // NaN in all float formats
