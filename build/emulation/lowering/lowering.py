@@ -54,6 +54,9 @@ class Lowering:
         self.module: Module
         self.function: Function
         self.returns: Target | None = None  # where a called function continues when it returns
+        self.arguments: dict[str, int] = {}  # parameters of a called function: where they are in local memory
+        self.stack: list[str] = []
+        self._calls = 0
         self._guard = (-1, False)
 
     # Statements
@@ -124,7 +127,7 @@ class Lowering:
 
     def symbol(self, name: str, bits: int, offset: int = 0) -> Operand:
         """A variable's address."""
-        kind, value = self.symbols.address(name, self.scope, wide=bits == 64)
+        kind, value = self.symbols.address(name, self.scope, wide=bits == 64, call=self.call)
         return self.names.constant(kind, value + offset)
 
     def predicate(self, text: str) -> Operand:
@@ -158,8 +161,25 @@ class Lowering:
             if bits not in (32, 64):
                 raise Unsupported(f"the address register {name} has {bits} bits")
             return Address(Operand(register, reads=True), bits == 64, offset)
-        kind, value = self.symbols.address(name, self.scope, wide=False)
+        if name in self.arguments:
+            return Address(self.number(self.arguments[name]), False, offset)
+        kind, value = self.symbols.address(name, self.scope, wide=False, call=self.call)
         return Address(self.names.constant(kind, value), kind.bits == 64, offset)
+
+    def local_parameter(self, name: str) -> int:
+        """Where a parameter of a call is in local memory; a caller's own argument may be passed on."""
+        if name in self.arguments:
+            return self.arguments[name]
+        offset = self.symbols.local_parameter(name, self.scope, self.call)
+        if offset is None:
+            raise Unsupported(f"the argument {name} is not a declared .param")
+        return offset
+
+    def is_local_parameter(self, text: str) -> bool:
+        """Whether an address in brackets is that of a parameter of a call, not of the kernel."""
+        match = _ADDRESS.match(text)
+        name = match[1] if match else ""
+        return name in self.arguments or self.symbols.local_parameter(name, self.scope, self.call) is not None
 
     def items(self, text: str) -> list[str]:
         """The items of a list in braces, or the parts of a vector; a single operand is a list of one."""
@@ -257,6 +277,22 @@ class Lowering:
             return False
         self.emit(f"{name}_param", self.pool(targets), immediate=constant[1] + address.offset)
         return True
+
+    def next_call(self) -> int:
+        """A number for a call that is written out."""
+        self._calls += 1
+        return self._calls
+
+    def emit_unless_guard(self, target: Target) -> None:
+        """Jump where the statement's guard is false."""
+        guard, negated = self._guard
+        self.emit("bra", immediate=target, jumps=(target,), ends=True, guarded=False)
+        self.instructions[-1].guard, self.instructions[-1].negated = guard, not negated
+        self.instructions[-1].falls_through = True
+
+    def clear_guard(self) -> None:
+        """What follows in the statement has no guard."""
+        self._guard = (-1, False)
 
     def protect_guard(self, first: int) -> None:
         """If the statement's instructions from ``first`` on write their guard, let all of them use a copy of it."""

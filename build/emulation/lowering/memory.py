@@ -74,6 +74,8 @@ def load(to: Lowering) -> None:
         to.operands.pop()
     m.take("unified")
     to.expect(2)
+    if space == PARAMETER and to.is_local_parameter(to.operands[1]):
+        space = LOCAL
     items = to.items(to.operands[0])
     if len(items) != count:
         raise Unsupported(f"{len(items)} registers for {count} values")
@@ -106,6 +108,10 @@ def store(to: Lowering) -> None:
     if take_hints(m):
         to.operands.pop()
     to.expect(2)
+    if space == PARAMETER:
+        if not to.is_local_parameter(to.operands[0]):
+            raise Unsupported("a store to a parameter of the kernel")
+        space = LOCAL
     items = to.items(to.operands[1])
     if len(items) != count:
         raise Unsupported(f"{len(items)} values, not {count}")
@@ -116,8 +122,6 @@ def store(to: Lowering) -> None:
         return
     wide = bits == 64 or any(to.bits(item) == 64 for item in items)
     sources = [to.source(item, 64 if wide else bits) for item in items]
-    if space == PARAMETER:
-        raise Unsupported("a store to a parameter")
     to.emit(f"st_{bits}{'_wide' if wide and bits < 64 else ''}", address, space | flags, to.pool(sources))
 
 

@@ -46,7 +46,7 @@ class Symbols:
         """The offset of a kernel's parameter."""
         return self.offsets.get(name)
 
-    def address(self, name: str, scope: Scope, *, wide: bool) -> tuple[Initial, int]:
+    def address(self, name: str, scope: Scope, *, wide: bool, call: int = 0) -> tuple[Initial, int]:
         """What a register with a variable's address holds."""
         if name in self.offsets:
             return Initial.PARAMETER_ADDRESS, self.offsets[name]
@@ -57,11 +57,11 @@ class Symbols:
         if variable.space == "shared":
             if variable.dynamic:
                 return (Initial.DYNAMIC_ADDRESS_WIDE if wide else Initial.DYNAMIC_ADDRESS), 0
-            key = (owner.number, name)
+            key = (owner.number, name)  # one for all calls, as static variables are
             offset = self.shared[key] if key in self.shared else self._place_shared(owner, variable)
             return (Initial.SHARED_ADDRESS_WIDE if wide else Initial.SHARED_ADDRESS), offset
-        if variable.space == "local":
-            return (Initial.DOUBLE_WORD if wide else Initial.WORD), self._place_local(owner, variable)
+        if variable.space in ("local", "param"):
+            return (Initial.DOUBLE_WORD if wide else Initial.WORD), self._place_local(owner, variable, call)
         if variable.space in ("global", "const") and name in self.globals_at:
             return Initial.DOUBLE_WORD, self.globals_at[name]
         raise Unsupported(f"the address of {name} in .{variable.space} is not emulated")
@@ -73,8 +73,15 @@ class Symbols:
         self.static_shared += variable.size
         return offset
 
-    def _place_local(self, owner: Scope, variable: Variable) -> int:
-        key = (owner.number, variable.name)
+    def local_parameter(self, name: str, scope: Scope, call: int) -> int | None:
+        """Where a ``.param`` that a function's body declares is in local memory; None where it declares none."""
+        found = scope.variable(name)
+        if found is None or found[1].space != "param":
+            return None
+        return self._place_local(*found, call)
+
+    def _place_local(self, owner: Scope, variable: Variable, call: int) -> int:
+        key = (owner.number + (call << 32), variable.name)
         if key not in self.local:
             self.local_bytes = -(-self.local_bytes // variable.align) * variable.align
             self.local[key] = self.local_bytes

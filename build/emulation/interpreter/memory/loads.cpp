@@ -76,6 +76,7 @@ template <class T, class R> Outcome store(Machine &machine, Warp &warp, const In
   const u32 count = u32(insn.a[4]);
   const s32 *sources = machine.grid_of(warp).launch->program->pool + insn.a[3];
   u8 *places[LANES];
+  ++machine.changes;
   if (insn.a[2] & STRONG) order_accesses(machine, warp, insn.a[2], addresses, false, true, active);
   machine.memory().all(warp, space, addresses, u32(sizeof(T)) * count,
                        insn.a[2] & STRONG ? Access::Atomic : Access::Write, active, places);

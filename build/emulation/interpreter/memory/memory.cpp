@@ -55,7 +55,7 @@ u8 *Memory::global(const Launch &launch, u64 address, u64 bytes, Access access, 
   if (covering(launch, address, bytes, writes(access)) ||
       (!writes(access) && address >= parameters &&
        address + bytes <= parameters + launch.program->parameter_bytes)) {
-    if (writes(access)) ++machine_.changes;
+    if (access == Access::Write) ++machine_.changes;
     return reinterpret_cast<u8 *>(uintptr_t(address));
   }
   refuse(launch, address, bytes, access, lane);
@@ -122,7 +122,7 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
     check_under_way(owned, offset, bytes, access, lane);
     if (Races *races = machine_.races())
       races->shared(warp.agent, owned, offset, bytes, access, Proxy::Generic, machine_.line_of(warp));
-    if (writes(access)) ++machine_.changes;
+    if (access == Access::Write) ++machine_.changes;
     return place;
   }
   if (space == Space::Local) {
@@ -173,7 +173,7 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
     return false;
   }
   for (u32 lane = 0; lane < LANES; ++lane) places[lane] = const_cast<u8 *>(base) + addresses[lane];
-  if (writes(access)) ++machine_.changes;
+  if (access == Access::Write) ++machine_.changes;
   if (Races *races = machine_.races()) races->lanes(warp, base ? warp.block : nullptr, addresses, bytes, access, active);
   return true;
 }

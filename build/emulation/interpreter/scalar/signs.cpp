@@ -1,46 +1,8 @@
 // Signs, the smaller and the larger of floats, and their classes.
 #include "elementwise.h"
-#include "rounding.h"
+#include "extremes.h"
 
 namespace {
-template <class T> struct Bits;
-template <> struct Bits<f32> {
-  using U = u32;
-  static constexpr u32 SIGN = 0x80000000u, NOT_A_NUMBER = NAN_F32;
-};
-template <> struct Bits<f64> {
-  using U = u64;
-  static constexpr u64 SIGN = 1ull << 63, NOT_A_NUMBER = 0x7fffffffffffffffull;
-};
-template <class T> T of(typename Bits<T>::U bits) { return __builtin_bit_cast(T, bits); }
-template <class T> typename Bits<T>::U raw(T value) { return __builtin_bit_cast(typename Bits<T>::U, value); }
-
-// -0 is less than +0. One NaN is passed over, unless .NaN says that it decides.
-template <class T, bool NAN_DECIDES> T smaller(T a, T b) {
-  T result = a < b ? a : b;
-  result = a == b ? of<T>(raw(a) | raw(b)) : result;
-  result = b != b ? a : result;
-  result = a != a ? b : result;
-  const bool none = NAN_DECIDES ? a != a || b != b : a != a && b != b;
-  return none ? of<T>(Bits<T>::NOT_A_NUMBER) : result;
-}
-template <class T, bool NAN_DECIDES> T larger(T a, T b) {
-  T result = a > b ? a : b;
-  result = a == b ? of<T>(raw(a) & raw(b)) : result;
-  result = b != b ? a : result;
-  result = a != a ? b : result;
-  const bool none = NAN_DECIDES ? a != a || b != b : a != a && b != b;
-  return none ? of<T>(Bits<T>::NOT_A_NUMBER) : result;
-}
-
-f32 absolute(f32 a) { return f32_of(bits_of(a) & 0x7fffffff); }
-
-// .xorsign.abs: of the magnitudes, with the product's sign.
-template <class F> f32 with_sign(f32 a, f32 b, F f) {
-  const u32 sign = (bits_of(a) ^ bits_of(b)) & 0x80000000u;
-  return f32_of((bits_of(f(absolute(a), absolute(b))) & 0x7fffffff) | sign);
-}
-
 bool in_class(f64 value, u64 magnitude, bool subnormal, s64 which) {
   switch (which) {
   case 0:

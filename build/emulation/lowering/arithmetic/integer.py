@@ -34,6 +34,10 @@ def elementwise(to: Lowering, name: str, bits: int, count: int) -> None:
 def add(to: Lowering) -> None:
     """``add`` and ``sub`` of all types; a carry is in ``addc``'s family."""
     m = to.modifiers
+    if m.left[-1] in ("u16x2", "s16x2"):
+        m.type("u16x2", "s16x2")
+        elementwise(to, f"{to.opcode}_u16x2", 32, 2)
+        return
     if m.left[-1] not in INTEGERS:
         real.arithmetic(to, to.opcode, 2)
         return
