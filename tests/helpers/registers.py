@@ -28,7 +28,9 @@ def _lines(what: str, names: list[str], pointer: str, bits: int) -> str:
     ]
     for index, name in enumerate(names):
         address = f"[place+{index * 32 * size}]"
-        lines.append(f"ld.global.b{bits} {name}, {address};" if what == "ld" else f"st.global.b{bits} {address}, {name};")
+        lines.append(
+            f"ld.global.b{bits} {name}, {address};" if what == "ld" else f"st.global.b{bits} {address}, {name};"
+        )
     return "\n".join([*lines, "}"])
 
 

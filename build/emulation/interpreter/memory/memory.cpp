@@ -23,7 +23,7 @@ const Range *Memory::covering(const Launch &launch, u64 address, u64 bytes, bool
 }
 
 void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane) const {
-  const std::string what = std::string(!writes(access)            ? "a read"
+  const std::string what = std::string(!writes(access)           ? "a read"
                                        : access == Access::Write ? "a write"
                                                                  : "an atomic operation") +
                            " of " + std::to_string(bytes) + " bytes at " + hex(address);
@@ -53,8 +53,7 @@ void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access,
 u8 *Memory::global(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane) {
   const auto parameters = u64(reinterpret_cast<uintptr_t>(launch.parameters));
   if (covering(launch, address, bytes, writes(access)) ||
-      (!writes(access) && address >= parameters &&
-       address + bytes <= parameters + launch.program->parameter_bytes)) {
+      (!writes(access) && address >= parameters && address + bytes <= parameters + launch.program->parameter_bytes)) {
     if (access == Access::Write) ++machine_.changes;
     return reinterpret_cast<u8 *>(uintptr_t(address));
   }
@@ -174,7 +173,8 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
   }
   for (u32 lane = 0; lane < LANES; ++lane) places[lane] = const_cast<u8 *>(base) + addresses[lane];
   if (access == Access::Write) ++machine_.changes;
-  if (Races *races = machine_.races()) races->lanes(warp, base ? warp.block : nullptr, addresses, bytes, access, active);
+  if (Races *races = machine_.races())
+    races->lanes(warp, base ? warp.block : nullptr, addresses, bytes, access, active);
   return true;
 }
 

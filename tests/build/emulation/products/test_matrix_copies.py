@@ -81,7 +81,9 @@ def store(instruction: str, values: Array, rows: int) -> Array:
     """The rows of shared memory that the instruction stores."""
     held = names("s", len(values))
     body = f"{_SHARED} .reg .b32 at; .reg .b64 to; .reg .b32 word, x, y, z; {declare(held)} {load_registers(held, 'source')}"
-    body += f"mov.u32 at, memory; shl.b32 word, %laneid, 4; add.u32 at, at, word;\n{instruction} [at], {vector(held)};\n"
+    body += (
+        f"mov.u32 at, memory; shl.b32 word, %laneid, 4; add.u32 at, at, word;\n{instruction} [at], {vector(held)};\n"
+    )
     body += "bar.warp.sync -1; mul.wide.u32 to, word, 1; add.u64 to, to, out;\n"
     body += f".reg .pred mine; setp.lt.u32 mine, %laneid, {rows};\n"
     body += "@mine ld.shared.v4.b32 {word, x, y, z}, [at]; @mine st.global.v4.b32 [to], {word, x, y, z};"

@@ -104,8 +104,18 @@ def test_every_element_is_where_the_figures_have_it(shape: Shape) -> None:
     count = shape.m * 8 // 32 // (2 if shape.d == "f16" else 1)
     got = run(
         shape,
-        spread(codes(a, shape.a), lambda r, k: place_in_a(shape, r, k), shape.m * shape.k * _BITS[shape.a] // (2048 if wide else 1024), wide),
-        spread(codes(b, shape.b), lambda k, n: place_in_b(shape, k, n), 8 * shape.k * _BITS[shape.b] // (2048 if wide else 1024), wide),
+        spread(
+            codes(a, shape.a),
+            lambda r, k: place_in_a(shape, r, k),
+            shape.m * shape.k * _BITS[shape.a] // (2048 if wide else 1024),
+            wide,
+        ),
+        spread(
+            codes(b, shape.b),
+            lambda k, n: place_in_b(shape, k, n),
+            8 * shape.k * _BITS[shape.b] // (2048 if wide else 1024),
+            wide,
+        ),
         spread(codes(c, shape.d), lambda r, n: place_in_d(shape, r, n), count, wide),
     )
     expected = spread(codes(a @ b + c, shape.d), lambda r, n: place_in_d(shape, r, n), count, wide)

@@ -37,7 +37,13 @@ PEERS = Kernel(
     grid=2,
     cluster=2,
     twins=(
-        Twin("the arrival is relaxed", "arrive.release.aligned", "arrive.relaxed.aligned", ("race",), "ld.shared::cluster"),
+        Twin(
+            "the arrival is relaxed",
+            "arrive.release.aligned",
+            "arrive.relaxed.aligned",
+            ("race",),
+            "ld.shared::cluster",
+        ),
         Twin("the wait is relaxed", "wait.acquire.aligned", "wait.relaxed.aligned", ("race",), "ld.shared::cluster"),
         Twin("the wait is dropped", "barrier.cluster.wait.acquire.aligned;", "", ("race", "barrier", "out of bounds")),
         Twin("the arrival is dropped", "barrier.cluster.arrive.release.aligned;", "", ("barrier",), "wait.acquire"),
@@ -59,7 +65,6 @@ def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
     assert kind in twin.kinds
     if twin.at:
         assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
-
 
 
 def test_a_block_whose_memory_is_read_may_not_end() -> None:

@@ -93,7 +93,9 @@ TOGETHER = Kernel(
     ),
     np.where(np.arange(64) % 32 < 16, 3, 5).astype(np.int32),
     twins=(
-        Twin("half of the warp does not come", "bar.warp.sync -1;", "@%p1 bar.warp.sync -1;", ("divergence",), "bar.warp"),
+        Twin(
+            "half of the warp does not come", "bar.warp.sync -1;", "@%p1 bar.warp.sync -1;", ("divergence",), "bar.warp"
+        ),
         Twin("registers are asked for by half", "setmaxnreg", "@%p1 setmaxnreg", ("divergence",), "setmaxnreg"),
         Twin("a lane is not a member", "bar.warp.sync -1;", "bar.warp.sync 255;", ("divergence",), "bar.warp"),
         Twin("members never come", "low:\n", "low:\n bar.warp.sync -1; ret;\n", ("divergence", "hang")),

@@ -87,7 +87,10 @@ PIPELINE = Kernel(
             ("race",),
         ),
         Twin(
-            "the writer does not wait", "@!%p3 bra wait_empty;", "", ("race",),
+            "the writer does not wait",
+            "@!%p3 bra wait_empty;",
+            "",
+            ("race",),
         ),
         Twin("it is not initialised", "@%p1 mbarrier.init.shared.b64 [%r21], 32;", "", ("mbarrier",)),
         Twin("its memory is overwritten", "bar.sync 0;", "bar.sync 0;\n@%p1 st.shared.b64 [%r20], 0;", ("mbarrier",)),
@@ -126,8 +129,18 @@ STATES = Kernel(
     ),
     np.ones(64, np.int32),
     twins=(
-        Twin("half of the threads do not drop out", "@%p2 mbarrier.arrive_drop", "@%p3 mbarrier.arrive_drop", ("hang", "mbarrier")),
-        Twin("it may not complete, and does", "mbarrier.arrive.shared.b64 %rd10, [%r20];\n        first", "mbarrier.arrive.noComplete.release.cta.shared.b64 %rd10, [%r20], 1;\n        first", ("mbarrier",)),
+        Twin(
+            "half of the threads do not drop out",
+            "@%p2 mbarrier.arrive_drop",
+            "@%p3 mbarrier.arrive_drop",
+            ("hang", "mbarrier"),
+        ),
+        Twin(
+            "it may not complete, and does",
+            "mbarrier.arrive.shared.b64 %rd10, [%r20];\n        first",
+            "mbarrier.arrive.noComplete.release.cta.shared.b64 %rd10, [%r20], 1;\n        first",
+            ("mbarrier",),
+        ),
     ),
 )
 # Block 0 of a cluster stores into block 1, which waits for the bytes.

@@ -62,7 +62,12 @@ RELEASE = Kernel(
     ),
 )
 FENCES = Kernel(
-    flag("atom.relaxed.gpu.global.add.u32 %r4, [%rd2], 1;", "ld.relaxed.gpu.global.b32 %r5, [%rd2];", "fence.acq_rel.gpu;", "membar.gl;"),
+    flag(
+        "atom.relaxed.gpu.global.add.u32 %r4, [%rd2], 1;",
+        "ld.relaxed.gpu.global.b32 %r5, [%rd2];",
+        "fence.acq_rel.gpu;",
+        "membar.gl;",
+    ),
     OUTPUT,
     scratch=SCRATCH,
     grid=2,

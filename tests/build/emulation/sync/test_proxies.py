@@ -31,7 +31,9 @@ WRITER_FENCES = Kernel(
     OUTPUT,
     twins=(
         Twin("the fence is dropped", "fence.proxy.async.shared::cta;", "", ("race",), "cp.async.bulk.global"),
-        Twin("the fence is for global memory", "async.shared::cta;", "async.global;", ("race",), "cp.async.bulk.global"),
+        Twin(
+            "the fence is for global memory", "async.shared::cta;", "async.global;", ("race",), "cp.async.bulk.global"
+        ),
         Twin("the barrier before is dropped", "bar.sync 0;  // written", "", ("race",), "cp.async.bulk.global"),
         Twin("the barrier after is dropped", "bar.sync 0;  // everyone", "//", ("race", "copy")),
         Twin("the wait is dropped", "cp.async.bulk.wait_group.read 0;", "", ("race", "copy")),
@@ -41,7 +43,9 @@ WRITER_FENCES = Kernel(
 )
 READER_FENCES = Kernel(
     module(
-        WRITE + "bar.sync 0;  // written\n" + STORE.replace("cp.async.bulk.global", "fence.proxy.async;\ncp.async.bulk.global"),
+        WRITE
+        + "bar.sync 0;  // written\n"
+        + STORE.replace("cp.async.bulk.global", "fence.proxy.async;\ncp.async.bulk.global"),
         1,
         registers=SHARED,
     ),
@@ -83,7 +87,12 @@ LOAD = Kernel(  # what a copy wrote is seen after the mbarrier's wait, without a
         Twin("fewer bytes are expected", "[%r20], 256;", "[%r20], 240;", ("hang", "race", "copy", "mbarrier")),
         Twin("fewer bytes are copied", "[%rd1], 256, [%r20]", "[%rd1], 240, [%r20]", ("hang",)),
         Twin("the wait is for the other parity", "[%r20], 0;", "[%r20], 1;", ("race", "copy"), "ld.shared"),
-        Twin("bytes are expected without an arrival", "mbarrier.arrive.expect_tx.shared.b64 %rd10,", "mbarrier.expect_tx.relaxed.cta.shared.b64", ("hang",)),
+        Twin(
+            "bytes are expected without an arrival",
+            "mbarrier.arrive.expect_tx.shared.b64 %rd10,",
+            "mbarrier.expect_tx.relaxed.cta.shared.b64",
+            ("hang",),
+        ),
     ),
 )
 COPIES = Kernel(  # cp.async: a wait of the thread, then a barrier for the others
