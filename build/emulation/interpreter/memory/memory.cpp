@@ -23,7 +23,7 @@ const Range *Memory::covering(const Launch &launch, u64 address, u64 bytes, bool
 }
 
 void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane) const {
-  const std::string what = std::string(access == Access::Read    ? "a read"
+  const std::string what = std::string(!writes(access)           ? "a read"
                                        : access == Access::Write ? "a write"
                                                                  : "an atomic operation") +
                            " of " + std::to_string(bytes) + " bytes at " + hex(address);
@@ -52,9 +52,8 @@ void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access,
 
 u8 *Memory::global(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane) {
   const auto parameters = u64(reinterpret_cast<uintptr_t>(launch.parameters));
-  if (covering(launch, address, bytes, access != Access::Read) ||
-      (access == Access::Read && address >= parameters &&
-       address + bytes <= parameters + launch.program->parameter_bytes)) {
+  if (covering(launch, address, bytes, writes(access)) ||
+      (!writes(access) && address >= parameters && address + bytes <= parameters + launch.program->parameter_bytes)) {
     if (access == Access::Write) ++machine_.changes;
     return reinterpret_cast<u8 *>(uintptr_t(address));
   }
@@ -97,7 +96,7 @@ void check_under_way(const Block &block, u32 offset, u32 bytes, Access access, u
       throw Fault(fault::COPY,
                   "shared memory at " + hex(offset) + " is touched, and a copy into it is under way: wait for it",
                   lane);
-  if (access == Access::Read) return;
+  if (!writes(access)) return;
   for (const Effects::Region &region : block.effects->leaving)
     if (touches(region))
       throw Fault(fault::COPY,
@@ -144,7 +143,6 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
 // Global or the block's own shared memory, where nothing but bounds is to be checked, and at once for all lanes.
 bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active,
                    u8 *(&places)[LANES]) {
-  if (machine_.races()) return false;
   u64 low = ~0ull, high = 0, bits = 0;
   for (u32 lane = 0; lane < LANES; ++lane) {
     const u64 taken = active >> lane & 1 ? ~0ull : 0;
@@ -170,11 +168,13 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
     base = block.shared.data() - (addresses[u32(__builtin_ctz(active))] & (SHARED_WINDOW | LOCAL_WINDOW)) - rank;
   } else if (space == Space::Local) {
     return false;
-  } else if (!covering(*machine_.grid_of(warp).launch, low, high - low + bytes, access != Access::Read)) {
+  } else if (!covering(*machine_.grid_of(warp).launch, low, high - low + bytes, writes(access))) {
     return false;
   }
   for (u32 lane = 0; lane < LANES; ++lane) places[lane] = const_cast<u8 *>(base) + addresses[lane];
   if (access == Access::Write) ++machine_.changes;
+  if (Races *races = machine_.races())
+    races->lanes(warp, base ? warp.block : nullptr, addresses, bytes, access, active);
   return true;
 }
 
