@@ -1,0 +1,162 @@
+// Which warp goes on: in order without a seed, at random with one.
+#include <algorithm>
+
+#include "../memory/memory.h"
+#include "../sync/effects.h"
+#include "../sync/races.h"
+#include "machine.h"
+
+namespace {
+constexpr u64 QUANTUM = 1 << 16;     // instructions of a turn without a seed
+constexpr u64 POLLING_ROUNDS = 1000; // without a change: what they wait for does not come
+constexpr u64 SPINNING_INSTRUCTIONS = 20'000'000;
+} // namespace
+
+void Machine::run() {
+  for (;;) {
+    start_grids(false);
+    if (grids_.empty()) return;
+    start_clusters(false);
+    const bool moved = adversarial() ? random_turns() || round() : round();
+    if (ended_some_) end_clusters();
+    if (changes != changes_seen_) {
+      changes_seen_ = changes;
+      instructions_at_change_ = counts.instructions;
+      unchanged_rounds_ = 0;
+    } else if (!moved || counts.instructions - instructions_at_change_ > SPINNING_INSTRUCTIONS) {
+      find_way_out();
+    }
+  }
+}
+
+// A turn of each warp, in order; whether one of them did more than wait.
+bool Machine::round() {
+  const u64 before = changes;
+  bool spent = false, polled = false;
+  for (size_t i = 0; i < live_.size(); ++i) {
+    if (live_[i]->done) continue;
+    const Turn result = turn_of(*live_[i], QUANTUM);
+    spent |= result == Turn::Spent || result == Turn::Done;
+    polled |= result == Turn::Polled;
+  }
+  let_effects_happen();
+  if (polled && !spent && ++unchanged_rounds_ < POLLING_ROUNDS) return true;
+  return spent || changes != before;
+}
+
+bool Machine::random_turns() {
+  const u64 before = changes;
+  bool spent = false;
+  for (size_t i = live_.size(); i; --i) {
+    const u64 choice = random();
+    Warp &warp = *live_[choice % live_.size()];
+    if (warp.done) continue;
+    const u64 budget = 1 + (choice >> 40) % (1ull << (choice >> 32 & 0xff) % 11);
+    spent |= turn_of(warp, budget) == Turn::Spent;
+    if (!warp.block->effects->idle()) run_due(*this, *warp.block);
+  }
+  let_effects_happen();
+  return spent || changes != before;
+}
+
+Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
+  ++turn;
+  ++counts.turns;
+  Block &block = *warp.block;
+  if (!block.started) {
+    if (turn < block.starts) return Turn::Spent;
+    block.started = true;
+    ++changes;
+  }
+  current_ = &warp;
+  warp.polled = ~0ull;
+  const u64 before = counts.instructions;
+  const Turn result = execute(warp, budget);
+  if (result == Turn::Blocked) ++counts.spins;
+  if (schedule.limit && counts.instructions > schedule.limit && counts.instructions != before)
+    throw Fault(fault::LIMIT, "the limit of " + std::to_string(schedule.limit) + " warp instructions is reached");
+  if (result == Turn::Done) {
+    ++changes;
+    ended_some_ = true;
+    if (--block.live == 0) {
+      --block.cluster->live;
+      Grid &grid = *block.cluster->grid;
+      ++grid.blocks_ended;
+      if (!block.triggered) ++grid.blocks_triggered;
+      block.triggered = true;
+    }
+  }
+  current_ = nullptr;
+  return result;
+}
+
+bool Machine::effects_pending() const {
+  for (const auto &grid : grids_)
+    for (const auto &cluster : grid->resident)
+      for (const auto &block : cluster->blocks)
+        if (!block->effects->idle()) return true;
+  return false;
+}
+
+void Machine::let_effects_happen() {
+  for (const auto &grid : grids_)
+    for (const auto &cluster : grid->resident)
+      for (const auto &block : cluster->blocks)
+        if (!block->effects->idle()) {
+          run_due(*this, *block);
+          ended_some_ = true; // the last of a cluster may be past
+        }
+}
+
+// Takes away warps, clusters and grids that have ended.
+void Machine::end_clusters() {
+  ended_some_ = false;
+  live_.erase(std::remove_if(live_.begin(), live_.end(), [](const Warp *warp) { return warp->done; }), live_.end());
+  for (auto &grid : grids_)
+    for (size_t i = 0; i < grid->resident.size();) {
+      auto &cluster = grid->resident[i];
+      const bool idle = std::all_of(cluster->blocks.begin(), cluster->blocks.end(),
+                                    [](const auto &block) { return block->effects->idle(); });
+      if (cluster->live || !idle) {
+        ended_some_ |= !cluster->live;
+        ++i;
+        continue;
+      }
+      if (races_) races_->cluster_ends(*cluster);
+      resident_blocks_ -= u32(cluster->blocks.size());
+      --resident_clusters_;
+      if (spare_.size() < 16) spare_.push_back(std::move(cluster));
+      grid->resident.erase(grid->resident.begin() + s64(i));
+    }
+  while (!grids_.empty() && grids_.front()->resident.empty() &&
+         grids_.front()->next_cluster == grids_.front()->clusters)
+    grids_.erase(grids_.begin());
+}
+
+// Nothing goes on: further clusters or the next grid may have what is waited for.
+void Machine::find_way_out() {
+  unchanged_rounds_ = 0;
+  instructions_at_change_ = counts.instructions;
+  if (effects_pending() || ended_some_) return;
+  if (live_.empty() || start_clusters(true)) return;
+  const size_t before = grids_.size();
+  start_grids(true);
+  if (grids_.size() == before) hang();
+}
+
+void Machine::hang() {
+  std::string text;
+  u32 listed = 0, waiting = 0;
+  for (Warp *warp : live_) {
+    if (warp->done) continue;
+    ++waiting;
+    if (!current_) current_ = warp;
+    if (++listed > 8) continue;
+    const Block &block = *warp->block;
+    text += (text.empty() ? "" : ", ") + ("warp " + std::to_string(warp->index)) + " of block (" +
+            std::to_string(block.id[0]) + ", " + std::to_string(block.id[1]) + ", " + std::to_string(block.id[2]) +
+            ") at line " + std::to_string(line_of(*warp)) + (warp->others.empty() ? "" : ", in parts");
+  }
+  throw Fault(fault::HANG, std::to_string(waiting) + " warps wait for what does not come: " + text +
+                               (waiting > 8 ? ", and others" : ""));
+}
