@@ -83,6 +83,21 @@ f32 wave(u64 place) {
   return quarter & 2 ? -value : value;
 }
 
+// The unit's answer for zero, infinity and NaN, too; small results are zero.
+f32 unscaled_rcp(f32 a) {
+  if (magnitude(a) == 0 || magnitude(a) >= INFINITE) return approximate::rcp(a);
+  return rcp_unit(a);
+}
+
+// float64 goes through the same tables by its 20 upper bits of mantissa, and so do results.
+f32 short_mantissa(u64 bits, u32 exponent) { return f32_of(exponent << 23 | (u32(bits >> 32) & 0xfffff) << 3); }
+
+f64 widened(f32 a, int exponent) {
+  const u64 bits = bits_of(f64(a)) & ~0xffffffffull;
+  const int field = int(bits >> 52) + exponent;
+  return field <= 0 ? 0.0 : f64_of(u64(field) << 52 | (bits & 0xfffffffffffffull));
+}
+
 } // namespace
 
 namespace approximate {
@@ -150,10 +165,34 @@ f32 tanh(f32 a) {
   return with_sign(towards_zero(u64(parabola(segments::TANH[index], place)), unit - 17), bits);
 }
 
-f32 div(f32 a, f32 b) { return a * rcp(b); }
-f32 div_full(f32 a, f32 b) { return a * rcp(b); }
-f64 rcp_wide(f64 a) { return 1 / a; }
-f64 rsqrt_wide(f64 a) { return 1 / std::sqrt(a); }
+f32 div(f32 a, f32 b) {
+  if (magnitude(b) < 0x800000) return a * 0x1p24f * unscaled_rcp(b * 0x1p24f);
+  return a * unscaled_rcp(b);
+}
+
+f32 div_full(f32 a, f32 b) {
+  if (magnitude(b) > 0x7e800000) return a * 0.25f * unscaled_rcp(b * 0.25f);
+  return div(a, b);
+}
+
+f64 rcp_wide(f64 a) {
+  const u64 bits = bits_of(a), sign = bits & 1ull << 63;
+  const int exponent = int(bits >> 52 & 0x7ff);
+  if (a != a) return f64_of(u64(NOT_A_NUMBER) << 32);
+  if (exponent == 0x7ff) return f64_of(sign);
+  if (exponent == 0) return f64_of(sign | 0x7ffull << 52);
+  return f64_of(sign | bits_of(widened(rcp_unit(short_mantissa(bits, 127)), 1023 - exponent)));
+}
+
+f64 rsqrt_wide(f64 a) {
+  const u64 bits = bits_of(a);
+  const int exponent = int(bits >> 52 & 0x7ff);
+  if (exponent == 0 && a == a) return f64_of((bits & 1ull << 63) | 0x7ffull << 52);
+  if (a != a || a < 0) return f64_of(u64(NOT_A_NUMBER) << 32);
+  if (exponent == 0x7ff) return 0.0;
+  const int odd = (exponent - 1023) & 1;
+  return widened(rsqrt_unit(short_mantissa(bits, u32(127 + odd))), -((exponent - 1023 - odd) / 2));
+}
 
 u32 f16_cut_off(f32 a) {
   if (a >= 65536) return 0x7c00;
