@@ -11,7 +11,7 @@ from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, M
 from precast.build.emulation.interpreter_library import InterpreterLibrary
 
 Sizes = int | tuple[int, ...]
-__all__ = ["Counts", "each", "kernel", "run_ptx"]
+__all__ = ["Counts", "aligned", "each", "kernel", "run_ptx"]
 
 
 def kernel(body: str, parameters: str = "", *, target: str = "sm_100a", outside: str = "") -> str:
@@ -150,3 +150,12 @@ def each(statement: str, result: Any, *sources: Any, before: str = "") -> Any:
         read_only=range(2, 2 + len(arrays)),
     )
     return output
+
+
+def aligned(array: Any, align: int = 128) -> Any:
+    """A copy at an address that is a multiple of a number."""
+    memory = numpy.empty(array.nbytes + align, numpy.uint8)
+    skip = -memory.ctypes.data % align
+    copy = memory[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

@@ -33,14 +33,11 @@ Outcome atomic(Machine &machine, Warp &warp, const Insn &insn, u32 active, u32 e
     const u32 lane = backwards ? 31 - u32(__builtin_clz(left)) : u32(__builtin_ctz(left));
     left &= ~(1u << lane);
     for (u32 i = 0; i < elements; ++i) {
-      const auto source = [&](u32 j) {
-        return Raw(reinterpret_cast<const Word *>(warp.word(sources[i + j]))[lane]);
-      };
+      const auto source = [&](u32 j) { return Raw(reinterpret_cast<const Word *>(warp.word(sources[i + j]))[lane]); };
       const Raw old = read<Raw>(places[lane] + i * sizeof(Raw)), value = f(old, source);
       changed |= value != old;
       std::memcpy(places[lane] + i * sizeof(Raw), &value, sizeof(Raw));
-      if (u32(insn.a[4]) > i && targets[i] >= 0)
-        reinterpret_cast<Word *>(warp.word(targets[i]))[lane] = Word(old);
+      if (u32(insn.a[4]) > i && targets[i] >= 0) reinterpret_cast<Word *>(warp.word(targets[i]))[lane] = Word(old);
     }
   }
   if (changed) {
@@ -72,14 +69,12 @@ template <class H, bool LARGER> u32 half_extremum(u32 a, u32 b) { return half_ex
 } // namespace
 
 #define ATOMIC(NAME, RAW, ...)                                                                                         \
-  OPERATION(atom_##NAME) {                                                                                             \
-    return atomic<RAW>(machine, warp, insn, active, 1, __VA_ARGS__);                                                   \
-  }
+  OPERATION(atom_##NAME) { return atomic<RAW>(machine, warp, insn, active, 1, __VA_ARGS__); }
 #define ATOMIC2(NAME, T, ...) ATOMIC(NAME, std::make_unsigned_t<T>, joined<T>([](T a, T b) { return T(__VA_ARGS__); }))
 ATOMIC2(add_u32, u32, a + b)
 ATOMIC2(add_u64, u64, a + b)
-ATOMIC2(and_32, u32, a & b)
-ATOMIC2(and_64, u64, a & b)
+ATOMIC2(and_32, u32, a &b)
+ATOMIC2(and_64, u64, a &b)
 ATOMIC2(or_32, u32, a | b)
 ATOMIC2(or_64, u64, a | b)
 ATOMIC2(xor_32, u32, a ^ b)
@@ -103,10 +98,10 @@ ATOMIC(cas_64, u64, [](u64 old, auto source) { return old == source(0) ? source(
 OPERATION(atom_add_f32) {
   const u32 elements = u32(insn.a[6]);
   if (in_shared(warp, insn, active))
-    return atomic<u32>(machine, warp, insn, active, elements, joined<f32>([](f32 a, f32 b) { return canonical(a + b); }));
-  return atomic<u32>(machine, warp, insn, active, elements, joined<f32>([](f32 a, f32 b) {
-                       return flushed(canonical(flushed(a) + flushed(b)));
-                     }));
+    return atomic<u32>(machine, warp, insn, active, elements,
+                       joined<f32>([](f32 a, f32 b) { return canonical(a + b); }));
+  return atomic<u32>(machine, warp, insn, active, elements,
+                     joined<f32>([](f32 a, f32 b) { return flushed(canonical(flushed(a) + flushed(b))); }));
 }
 OPERATION(atom_add_f64) {
   return atomic<u64>(machine, warp, insn, active, 1, joined<f64>([](f64 a, f64 b) { return a + b; }));

@@ -6,6 +6,11 @@
 #include "../sync/effects.h"
 #include "../sync/races.h"
 
+namespace {
+bool writes(Access access) { return access == Access::Write || access == Access::Atomic; }
+Access as_race(Access access) { return access == Access::StrongRead ? Access::Atomic : access; }
+} // namespace
+
 Memory::Memory(Machine &machine, const Launch *launches, u32 count)
     : machine_(machine), launches_(launches), last_read_(count), last_written_(count) {}
 
@@ -23,7 +28,7 @@ const Range *Memory::covering(const Launch &launch, u64 address, u64 bytes, bool
 }
 
 void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane) const {
-  const std::string what = std::string(access == Access::Read    ? "a read"
+  const std::string what = std::string(!writes(access)           ? "a read"
                                        : access == Access::Write ? "a write"
                                                                  : "an atomic operation") +
                            " of " + std::to_string(bytes) + " bytes at " + hex(address);
@@ -52,9 +57,8 @@ void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access,
 
 u8 *Memory::global(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane) {
   const auto parameters = u64(reinterpret_cast<uintptr_t>(launch.parameters));
-  if (covering(launch, address, bytes, access != Access::Read) ||
-      (access == Access::Read && address >= parameters &&
-       address + bytes <= parameters + launch.program->parameter_bytes)) {
+  if (covering(launch, address, bytes, writes(access)) ||
+      (!writes(access) && address >= parameters && address + bytes <= parameters + launch.program->parameter_bytes)) {
     if (access == Access::Write) ++machine_.changes;
     return reinterpret_cast<u8 *>(uintptr_t(address));
   }
@@ -97,7 +101,7 @@ void check_under_way(const Block &block, u32 offset, u32 bytes, Access access, u
       throw Fault(fault::COPY,
                   "shared memory at " + hex(offset) + " is touched, and a copy into it is under way: wait for it",
                   lane);
-  if (access == Access::Read) return;
+  if (!writes(access)) return;
   for (const Effects::Region &region : block.effects->leaving)
     if (touches(region))
       throw Fault(fault::COPY,
@@ -121,7 +125,7 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
     const u32 offset = u32(address) & ((1u << RANK_SHIFT) - 1);
     check_under_way(owned, offset, bytes, access, lane);
     if (Races *races = machine_.races())
-      races->shared(warp.agent, owned, offset, bytes, access, Proxy::Generic, machine_.line_of(warp));
+      races->shared(warp.agent, owned, offset, bytes, as_race(access), Proxy::Generic, machine_.line_of(warp));
     if (access == Access::Write) ++machine_.changes;
     return place;
   }
@@ -137,7 +141,7 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
   const Launch &launch = *machine_.grid_of(warp).launch;
   u8 *place = global(launch, address, bytes, access, lane);
   if (Races *races = machine_.races())
-    races->global(warp.agent, address, bytes, access, Proxy::Generic, machine_.line_of(warp));
+    races->global(warp.agent, address, bytes, as_race(access), Proxy::Generic, machine_.line_of(warp));
   return place;
 }
 
@@ -170,7 +174,7 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
     base = block.shared.data() - (addresses[u32(__builtin_ctz(active))] & (SHARED_WINDOW | LOCAL_WINDOW)) - rank;
   } else if (space == Space::Local) {
     return false;
-  } else if (!covering(*machine_.grid_of(warp).launch, low, high - low + bytes, access != Access::Read)) {
+  } else if (!covering(*machine_.grid_of(warp).launch, low, high - low + bytes, writes(access))) {
     return false;
   }
   for (u32 lane = 0; lane < LANES; ++lane) places[lane] = const_cast<u8 *>(base) + addresses[lane];

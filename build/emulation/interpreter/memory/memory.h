@@ -3,7 +3,7 @@
 #include "../core/machine.h"
 
 enum class Space : s32 { Generic, Global, Shared, Parameter, Local };
-enum class Access : u8 { Read, Write, Atomic };
+enum class Access : u8 { Read, Write, Atomic, StrongRead }; // races know a StrongRead as Atomic
 enum class Proxy : u8 {
   Generic,
   Async,

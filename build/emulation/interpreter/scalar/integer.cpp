@@ -41,7 +41,8 @@ u32 relu(s32 a) { return a < 0 ? 0 : u32(a); }
   TERNARY(mad_lo_##T, T, T, T, T, T(u64(a) * u64(b) + u64(c)))                                                         \
   UNARY(neg_##T, T, T, T(0u - a))
 WRAPPING(u16)
-WRAPPING(u32) WRAPPING(u64)
+WRAPPING(u32)
+WRAPPING(u64)
 
 #define SIGNED_OR_NOT(T)                                                                                               \
   BINARY(min_##T, T, T, T, a < b ? a : b)                                                                              \
