@@ -55,7 +55,7 @@ def _lower(to: Lowering, target: str, where: str, sources: list[str]) -> None:
     bits = _TYPES[kind]
     values = [to.source(item, bits) for source in sources for item in to.items(source)]
     targets = [to.target(item, bits) for item in to.items(target)] if target else []
-    if operation != "cas" and len(values) != count or (targets and len(targets) != count):
+    if (operation != "cas" and len(values) != count) or (targets and len(targets) != count):
         raise Unsupported(f"{len(values)} values, not {count}")
     to.emit(name, address, flags, to.pool(targets), to.pool(values))
 

@@ -18,7 +18,7 @@ _FUNCTIONS: dict[str, Lower] = {}
 
 
 def lowers(*names: str) -> Callable[[Lower], Lower]:
-    """Register a function for opcodes, by their first word.
+    """Register a function for opcodes, by their first word or, before that, their first two.
 
     >>> @lowers("example")
     ... def example(to): ...

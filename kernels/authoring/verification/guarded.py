@@ -84,7 +84,7 @@ def enclose(
     buffers = []
     for names in _groups(tensors):
         first = min(tensors[name].data_ptr() for name in names)
-        last = max(_end(tensors[name]) for name in names)
+        last = max(end_of(tensors[name]) for name in names)
         some = tensors[names[0]]
         least = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
         buffer, offset = _buffer(last - first, (least or first), max(_ALIGN, 2 * least), some.device)
@@ -93,7 +93,7 @@ def enclose(
         for name in names:
             old = tensors[name]
             begin = offset + old.data_ptr() - first
-            span = buffer[begin : begin + _end(old) - old.data_ptr()].view(old.dtype)
+            span = buffer[begin : begin + end_of(old) - old.data_ptr()].view(old.dtype)
             views[name] = span.as_strided(old.shape, old.stride(), span.storage_offset())
             if name not in empty:
                 fill(views[name], old)
@@ -131,17 +131,17 @@ def _groups(tensors: Mapping[str, Any]) -> list[list[str]]:
     """The names of tensors, those together whose bytes overlap."""
     groups: list[list[str]] = []
     end = -1
-    for name in sorted(tensors, key=lambda name: (tensors[name].data_ptr(), _end(tensors[name]))):
+    for name in sorted(tensors, key=lambda name: (tensors[name].data_ptr(), end_of(tensors[name]))):
         tensor = tensors[name]
         if tensor.numel() and groups and tensor.data_ptr() < end:
             groups[-1].append(name)
         else:
             groups.append([name])
-        end = max(end, _end(tensor))
+        end = max(end, end_of(tensor))
     return groups
 
 
-def _end(tensor: Any) -> int:
+def end_of(tensor: Any) -> int:
     """The address behind the last element."""
     if tensor.numel() == 0:
         return int(tensor.data_ptr())

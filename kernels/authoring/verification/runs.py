@@ -119,7 +119,8 @@ class Runs:
     def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
         """Launch beside the scenario's other work. On a second stream, inputs arrive late: until then they are NaN."""
         if scenario.way == "alone":
-            bound(self.launch, self._with(views))()
+            launch = self.launch if scenario.schedule is None else self.launch.under(scenario.schedule)  # type: ignore[attr-defined]
+            bound(launch, self._with(views))()
             return
         import torch
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from precast.build.emulation.errors import EmulationFault, Unsupported
 
+from precast.build.emulation.errors import EmulationFault, Unsupported
 from tests.helpers.emulation import kernel, run_ptx
 
 TWICE = """

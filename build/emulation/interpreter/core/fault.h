@@ -8,6 +8,7 @@
 struct Fault : std::runtime_error {
   const char *kind;   // one of the names below
   u32 lane;           // ~0: not one lane's
+  u32 line = 0;       // where it is not the line of the instruction under way
   u32 other_line = 0; // of the access that a race is with
   Fault(const char *kind, const std::string &text, u32 lane = ~0u) : std::runtime_error(text), kind(kind), lane(lane) {}
 };

@@ -9,7 +9,7 @@
 Machine::Machine(const Launch *launches, u32 count, const Schedule &schedule)
     : schedule(schedule), random(schedule.seed), launches_(launches), launch_count_(count),
       memory_(std::make_unique<Memory>(*this, launches, count)) {
-  if (schedule.check_races) races_ = std::make_unique<Races>(*this);
+  if (schedule.check_races) races_ = std::make_unique<Races>(*this, launches, count);
 }
 
 Machine::~Machine() = default;
@@ -38,6 +38,7 @@ FaultRecord Machine::describe(const Fault &fault) const {
     record.warp = current_->index;
     record.line = line_of(*current_);
   }
+  if (fault.line) record.line = fault.line;
   return record;
 }
 

@@ -78,7 +78,6 @@ Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
   if (result == Turn::Done) {
     ++changes;
     ended_some_ = true;
-    if (races_) races_->warp_ends(warp);
     if (--block.live == 0) {
       --block.cluster->live;
       Grid &grid = *block.cluster->grid;

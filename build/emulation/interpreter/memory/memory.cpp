@@ -6,11 +6,6 @@
 #include "../sync/effects.h"
 #include "../sync/races.h"
 
-namespace {
-bool writes(Access access) { return access == Access::Write || access == Access::Atomic; }
-Access as_race(Access access) { return access == Access::StrongRead ? Access::Atomic : access; }
-} // namespace
-
 Memory::Memory(Machine &machine, const Launch *launches, u32 count)
     : machine_(machine), launches_(launches), last_read_(count), last_written_(count) {}
 
@@ -125,7 +120,7 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
     const u32 offset = u32(address) & ((1u << RANK_SHIFT) - 1);
     check_under_way(owned, offset, bytes, access, lane);
     if (Races *races = machine_.races())
-      races->shared(warp.agent, owned, offset, bytes, as_race(access), Proxy::Generic, machine_.line_of(warp));
+      races->shared(warp.agent, owned, offset, bytes, access, Proxy::Generic, machine_.line_of(warp));
     if (access == Access::Write) ++machine_.changes;
     return place;
   }
@@ -141,14 +136,13 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
   const Launch &launch = *machine_.grid_of(warp).launch;
   u8 *place = global(launch, address, bytes, access, lane);
   if (Races *races = machine_.races())
-    races->global(warp.agent, address, bytes, as_race(access), Proxy::Generic, machine_.line_of(warp));
+    races->global(warp.agent, address, bytes, access, Proxy::Generic, machine_.line_of(warp));
   return place;
 }
 
 // Global or the block's own shared memory, where nothing but bounds is to be checked, and at once for all lanes.
 bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active,
                    u8 *(&places)[LANES]) {
-  if (machine_.races()) return false;
   u64 low = ~0ull, high = 0, bits = 0;
   for (u32 lane = 0; lane < LANES; ++lane) {
     const u64 taken = active >> lane & 1 ? ~0ull : 0;
@@ -179,6 +173,8 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
   }
   for (u32 lane = 0; lane < LANES; ++lane) places[lane] = const_cast<u8 *>(base) + addresses[lane];
   if (access == Access::Write) ++machine_.changes;
+  if (Races *races = machine_.races())
+    races->lanes(warp, base ? warp.block : nullptr, addresses, bytes, access, active);
   return true;
 }
 

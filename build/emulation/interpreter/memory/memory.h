@@ -3,7 +3,8 @@
 #include "../core/machine.h"
 
 enum class Space : s32 { Generic, Global, Shared, Parameter, Local };
-enum class Access : u8 { Read, Write, Atomic, StrongRead }; // races know a StrongRead as Atomic
+enum class Access : u8 { Read, Write, Atomic, StrongRead }; // the last two may meet each other unordered
+inline bool writes(Access access) { return access == Access::Write || access == Access::Atomic; }
 enum class Proxy : u8 {
   Generic,
   Async,

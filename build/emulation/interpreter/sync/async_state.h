@@ -27,4 +27,6 @@ struct AsyncState {
   u64 product_group = 0;        // that the next product is in
 
   std::deque<std::function<void()>> tensor_stores; // tcgen05.st, until tcgen05.wait::st
+
+  u32 at_cluster_barrier[2] = {}; // lanes that have arrived and not waited, by the parity of the barrier's phase
 };

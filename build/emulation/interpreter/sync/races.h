@@ -21,10 +21,9 @@ enum class Scope : u8 { Block, Cluster, Gpu, System };
 
 class Races {
 public:
-  explicit Races(Machine &machine);
+  Races(Machine &machine, const Launch *launches, u32 count);
   ~Races();
   Agent warp_begins(Warp &warp); // in the order of the cluster's blocks and warps
-  void warp_ends(Warp &warp);
   void cluster_ends(Cluster &cluster);
 
   // Asynchronous operations have seen what the warp has seen when it started them. Their accesses are done
@@ -57,7 +56,7 @@ public:
   void proxy_fence(Agent warp, bool shared, bool global); // fence.proxy.async
   void mbarrier_fence(Agent warp);                        // fence.mbarrier_init
   void mbarrier_begins(Agent warp, Block &owner, u32 offset, u32 line);
-  void mbarrier_used(Agent agent, Block &owner, u32 offset, u32 line);
+  void mbarrier_used(Agent agent, Block &owner, u32 offset);
   void earlier_grids(Agent warp); // griddepcontrol.wait
   struct State;
 

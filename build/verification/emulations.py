@@ -1,0 +1,153 @@
+"""Emulations in a separate process: an artifact whose host code crashes, or that hangs, does not affect the others."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+from precast.build.disk.scratch import temporary_folder
+from precast.build.emulation.errors import Unsupported
+from precast.build.emulation.interpreter_library import find_library
+from precast.build.ipc.capacity import processors
+from precast.build.ipc.child_process import ChildLost, ChildProcess
+from precast.build.ipc.environment import launching_environment
+from precast.build.ipc.message import Message
+from precast.build.link.toolchain import find_toolchain
+from precast.build.rehearsal.recorder import SOURCE, recorder_library
+from precast.build.store.store import Store
+from precast.kernels.authoring.verification.check import Check
+from precast.kernels.authoring.verification.scenarios import Schedule
+from precast.loader.contract.format import fields
+from precast.loader.errors import FormatError
+from precast.loader.resolve.cache import Cache
+
+DELAYS = (200, 0, 5000)  # turns; with one alone, a fault may stay hidden that another shows
+MOST = 1 << 20  # elements of a problem
+_BUDGET = 1 << 25  # warp instructions of a variant: a few seconds
+_LIMIT = 1 << 28  # of one call
+_CHECKS, _PRINTED = 100_000, 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulationOptions:
+    """How variants are emulated: random schedules, and how many elements a problem may have."""
+
+    schedules: Sequence[Schedule] = ()
+    most: int = MOST
+
+
+def schedules(count: int) -> tuple[Schedule, ...]:
+    """So many random schedules, with several delays.
+
+    >>> [str(schedule) for schedule in schedules(2)]
+    ['schedule 1, delay 200', 'schedule 2, delay 0']
+    """
+    return tuple(Schedule(seed=number + 1, delay=DELAYS[number % len(DELAYS)]) for number in range(count))
+
+
+class Emulations:
+    """A process that emulates artifacts of a cache, started when it is needed. Use it in a ``with`` block.
+
+    Parameters
+    ----------
+    cache, store
+        The cache, and the store that may have its PTX.
+    seconds
+        How long the checks of one artifact may take.
+    options
+        How they are emulated.
+    beside
+        How many such processes there are at once.
+    """
+
+    def __init__(
+        self, cache: Cache, store: Store, seconds: float, options: EmulationOptions, *, beside: int = 1
+    ) -> None:
+        self._cache, self._store, self._seconds, self._options = cache, store, seconds, options
+        self._threads = max(1, processors() // beside)
+        self._child: ChildProcess | None = None
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Emulations:
+        self._folder = self._cleanup.enter_context(temporary_folder())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        self._cleanup.close()
+
+    def checks(
+        self,
+        op: str,
+        key: str,
+        *,
+        seed: int,
+        problem: Mapping[str, int] | None,
+        most: int | None,
+        huge: bool | None = None,
+    ) -> tuple[Check, ...]:
+        """The checks of an artifact; raises Unsupported if its PTX is not emulated."""
+        how = self._options
+        request = {
+            "op": op,
+            "key": key,
+            "seed": seed,
+            "problem": problem,
+            "most": how.most if most is None else min(most, how.most),
+            "budget": _BUDGET,
+            "limit": _LIMIT,
+            "schedules": [[schedule.seed, schedule.delay] for schedule in how.schedules],
+        }
+        try:
+            child = self._child = self._child or self._start()
+            child.send(Message(request))
+            reply = child.receive(self._seconds).header
+            if "reason" in reply:
+                raise Unsupported(**{name: reply[name] for name in ("reason", "line", "statement")})
+            if "error" in reply:
+                return _lost(problem, str(reply["error"]))
+            return fields.items(reply, "checks", Check.parse, most=_CHECKS)
+        except ChildLost as lost:
+            self.end()
+            printed = lost.output.strip()[-_PRINTED:]
+            return _lost(problem, f"{lost}" + (f"; it last printed: {printed}" if printed else ""))
+        except FormatError as error:
+            self.end()
+            return _lost(problem, f"the reply of the emulating process cannot be read: {error}")
+
+    def end(self) -> None:
+        """End the process. The next request starts another one."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def _start(self) -> ChildProcess:
+        find_library()  # here, so that several processes do not compile it at once
+        toolchain = find_toolchain()
+        sonames = {runtime.host.arch: runtime.soname for runtime in self._cache.index.runtimes}
+        soname = sonames.get(platform.machine(), "recorder.so")
+        recorder = self._folder / soname
+        recorder.write_bytes(recorder_library(toolchain.gcc, SOURCE, soname))
+        settings = {
+            "cache": str(self._cache.path.absolute()),
+            "store": str(self._store.path.absolute()),
+            "folder": str(self._folder),
+            "ffi": str(toolchain.ffi / "libtvm_ffi.so"),
+            "recorder": str(recorder),
+            "threads": self._threads,
+        }
+        environment = {**launching_environment(os.environ), "CUDA_VISIBLE_DEVICES": "-1"}
+        return ChildProcess(
+            "emulation.emulator_main", name="emulating process", settings=settings, environment=environment
+        )
+
+
+def _lost(problem: Mapping[str, int] | None, fault: str) -> tuple[Check, ...]:
+    return (Check(problem=problem or {}, output="", error=math.inf, fault=fault),)
