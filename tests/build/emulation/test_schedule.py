@@ -41,14 +41,15 @@ def test_blocks_may_wait_for_later_blocks(seed: int) -> None:
     body = """
     mov.u32 %r1, %ctaid.x;
     atom.global.add.release.gpu.u32 %r2, [out], 1;
-    WAIT: ld.global.acquire.gpu.u32 %r3, [out]; setp.lt.u32 %p1, %r3, 640; @%p1 bra WAIT;
+    WAIT: ld.global.acquire.gpu.u32 %r3, [out]; setp.lt.u32 %p1, %r3, n; @%p1 bra WAIT;
     mad.wide.u32 %rd1, %r1, 4, out; st.global.u32 [%rd1+4], %r3;
     """.replace("atom.global.add.release.gpu", "atom.release.gpu.global.add").replace("ld.global.acquire.gpu", "ld.acquire.gpu.global")
     out = np.zeros(21, np.uint32)
-    run_ptx(kernel(body, "u64 out"), [out], grid=20, seed=seed)
+    run_ptx(kernel(body, "u64 out, u32 n"), [out, 640], grid=20, seed=seed)
     assert out.tolist() == [640] * 21
     with pytest.raises(EmulationFault, match="hang"):
-        run_ptx(kernel(body, "u64 out"), [np.zeros(21, np.uint32)], grid=20, block=1024, multiprocessors=3, seed=seed)
+        arguments = [np.zeros(21, np.uint32), 20 * 1024]
+        run_ptx(kernel(body, "u64 out, u32 n"), arguments, grid=20, block=1024, multiprocessors=3, seed=seed)
 
 
 def test_a_loop_without_an_end_is_a_hang() -> None:
