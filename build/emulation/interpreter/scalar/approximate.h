@@ -1,4 +1,7 @@
-// Functions that GPUs compute approximately. Subnormal arguments and results are flushed by the caller (.ftz).
+// Functions that GPUs compute approximately, with the bits of an H200: each has a table of parabolas, and a square that
+// lacks its small partial products. tests/build/emulation/hardware compares them with measured results.
+//
+// Arguments and results are those of the forms without .ftz; subnormal ones are flushed by the caller.
 #pragma once
 #include "../core/program.h"
 
@@ -14,5 +17,7 @@ f32 tanh(f32 a);
 f32 div(f32 a, f32 b);      // div.approx
 f32 div_full(f32 a, f32 b); // div.full
 f64 rcp_wide(f64 a);        // rcp.approx.ftz.f64: of the upper 32 bits
-f64 rsqrt_wide(f64 a);
+f64 rsqrt_wide(f64 a);      // rsqrt.approx.ftz.f64
+u32 f16_cut_off(f32 a); // codes of the values next towards zero: what the forms of 16 bits give
+u32 bf16_cut_off(f32 a);
 } // namespace approximate
