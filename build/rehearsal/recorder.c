@@ -45,7 +45,7 @@ typedef struct {
   int32_t kernel;  /* which of the known kernels; -1: another one */
   int32_t unknown; /* the id of an attribute that is set and has no place here */
   uint32_t grid[3], block[3], cluster[3], overlap, cooperative, padding;
-  uint64_t shared;
+  uint64_t shared, stream;
   unsigned char parameters[BYTES]; /* one after the other */
 } launch_record;
 
@@ -79,6 +79,7 @@ EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, 
   memcpy(r->block, launch->block, sizeof r->block);
   r->cluster[0] = r->cluster[1] = r->cluster[2] = 1;
   r->shared = launch->shared;
+  r->stream = (uintptr_t)launch->stream;
   r->kernel = -1;
   for (uint32_t i = 0; i < launch->attribute_count; ++i) {
     const attribute *a = &launch->attributes[i];
