@@ -38,8 +38,8 @@ CACHE ?=
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## build the default manifest, pack it, and use it where there is no compiler
-	@$(ENVIRONMENT) $(WORK)/builder -- -e ./loader -e .
+demo: ## build the default manifest, pack it, use it where there is no compiler, and emulate some of it
+	@$(ENVIRONMENT) --torch $(WORK)/builder -- -e ./loader -e '.[torch]'
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the whole suite, or the tests of one ROOM

@@ -141,9 +141,11 @@ def drawn(argument: Argument, value: Any) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """The tensors of an argument, which may be a tuple."""
+    """The tensors of an argument, which may be a tuple, or an address with its tensor."""
     if hasattr(value, "data_ptr"):
         yield value
+    elif hasattr(value, "tensor"):  # an address that keeps its tensor
+        yield value.tensor
     elif isinstance(value, (tuple, list)):
         for member in value:
             yield from tensors_in(member)
