@@ -67,6 +67,7 @@ class LaunchStructure(ctypes.Structure):
         ("cluster", c_uint32 * 3),
         ("dynamic_shared", c_uint32),
         ("overlap", c_uint32),
+        ("device", c_uint32),
     )
 
 

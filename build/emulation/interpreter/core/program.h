@@ -139,6 +139,7 @@ struct Launch {
   u32 grid[3], block[3], cluster[3];
   u32 dynamic_shared;
   u32 overlap; // programmatic dependent launch: it may begin before the launch before it has ended
+  u32 device;  // launches of one device are in order, those of several at once
 };
 
 struct Counts {
