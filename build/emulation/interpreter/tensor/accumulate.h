@@ -17,11 +17,9 @@ struct Step {
   f32 *d;                   // rows, each `pitch` elements after the one before
   u32 pitch;
   // The exponent of the smallest normal number of each operand's format. It matters for float8 and below, where the
-  // functions cannot know the format: least_exponent(format).
+  // functions cannot know the format: least_exponent(element).
   int least_a = -6, least_b = -6;
 };
-
-constexpr int least_exponent(const Format &format) { return 1 - format.bias; }
 
 void accumulate_f16(const Step &step);  // f16 operands, float32 sums
 void accumulate_bf16(const Step &step); // bf16
