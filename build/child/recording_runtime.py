@@ -17,7 +17,7 @@ _PARAMETERS, _BYTES, _NAME, _ATTRIBUTES = 64, 4096, 1024, 64
 
 
 class RecordedLaunch(Structure):
-    """A launch. ``kernel`` is the place of its name, -1 for an unknown one; the parameters stand one after the other."""
+    """A launch. ``kernel`` is the place of its name, -1 for an unknown one; parameters stand one after the other."""
 
     _fields_ = (
         ("kernel", c_int32), ("unknown", c_int32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3),

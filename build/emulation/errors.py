@@ -21,6 +21,16 @@ class Unsupported(PrecastError):
         self.line = line
         self.statement = statement
 
+    @property
+    def opcode(self) -> str:
+        """The opcode of the statement, without a guard; empty where it is none.
+
+        >>> Unsupported("no", statement="@!%p1 bar.sync 0;").opcode
+        'bar.sync'
+        """
+        words = [word for word in self.statement.split() if not word.startswith("@")]
+        return words[0].rstrip(";") if words else ""
+
     def __str__(self) -> str:
         where = f"line {self.line} of the PTX: " if self.line else ""
         statement = f", in {self.statement!r}" if self.statement else ""

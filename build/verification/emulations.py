@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.emulation.errors import Unsupported
 from precast.build.emulation.interpreter_library import find_library
+from precast.build.errors import NoPtx
 from precast.build.ipc.capacity import processors
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
@@ -20,12 +22,17 @@ from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolchain
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
+from precast.build.verification.evidence import date
+from precast.build.verification.kept_ptx import KeptPtx
+from precast.kernels.authoring.launching.cases import LeftOut, Selected
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.evidence import EMULATION
 
+EMULATOR = 1  # raise it when the emulator finds more, or computes otherwise
 DELAYS = (200, 0, 5000)  # turns; with one alone, a fault may stay hidden that another shows
 MOST = 1 << 20  # elements of a problem
 _BUDGET = 1 << 25  # warp instructions of a variant: a few seconds
@@ -48,6 +55,35 @@ def schedules(count: int) -> tuple[Schedule, ...]:
     ['schedule 1, delay 200', 'schedule 2, delay 0']
     """
     return tuple(Schedule(seed=number + 1, delay=DELAYS[number % len(DELAYS)]) for number in range(count))
+
+
+def emulation_facts(options: EmulationOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The emulator, its schedules and the date: the part that all evidence of one run has."""
+    return {
+        "check": EMULATION,
+        "emulated": EMULATOR,
+        "seeds": len(options.schedules),
+        "most": options.most,
+        "date": date(environment),
+    }
+
+
+def with_ptx(cache: Cache, store: Store, chosen: Sequence[Selected | LeftOut]) -> list[Selected | LeftOut]:
+    """What can be emulated, with the reason for what cannot, since its PTX is nowhere; raises NoPtx if all is so."""
+    kept = KeptPtx(cache, store)
+    cases: list[Selected | LeftOut] = []
+    missing: NoPtx | None = None
+    for case in chosen:
+        try:
+            if isinstance(case, Selected):
+                kept.require(case.op, case.artifact)
+            cases.append(case)
+        except NoPtx as error:
+            missing = error
+            cases.append(LeftOut(case.op, case.artifact, str(error)))
+    if missing is not None and all(isinstance(case, LeftOut) for case in cases):
+        raise missing
+    return cases
 
 
 class Emulations:

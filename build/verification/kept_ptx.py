@@ -28,20 +28,28 @@ class KeptPtx:
         """The PTX of an artifact; raises NoPtx with what to do where there is none."""
         if artifact.ptx is not None:
             return self._cache.read(artifact.ptx).decode(errors="replace")
-        key = self._keys(op, artifact.kind).get(artifact.key)
-        record = self._store.read(key) if key else None
+        record = self._store.read(self._record(op, artifact))
         product = next((p for p in record.products if p.op == op), None) if record else None
-        if product is None:
+        if product is None or not product.ptx:
             raise NoPtx(
-                f"neither {self._cache.path} nor the store {self._store.path} has the PTX of {artifact.key[:12]}:"
-                " build the cache again with --keep ptx, or name the store that it was built from with --store"
-            )
-        if not product.ptx:
-            raise NoPtx(
-                f"the store {self._store.path} has {artifact.key[:12]} from a build that kept no PTX: build the cache"
-                " again with --keep ptx"
+                f"the store {self._store.path} has {artifact.key[:12]} of a build that kept no PTX:"
+                " build the cache again with --keep ptx"
             )
         return product.ptx.decode(errors="replace")
+
+    def require(self, op: str, artifact: Artifact) -> None:
+        """Raise NoPtx unless the cache has the PTX of an artifact, or the store its record."""
+        if artifact.ptx is None:
+            self._record(op, artifact)
+
+    def _record(self, op: str, artifact: Artifact) -> str:
+        key = self._keys(op, artifact.kind).get(artifact.key)
+        if key is None:
+            raise NoPtx(
+                f"neither {self._cache.path} nor the store {self._store.path} has the PTX of {artifact.key[:12]}:"
+                " build the cache with --keep ptx, or name the store that it was built from with --store"
+            )
+        return key
 
     def _keys(self, op: str, kind: str) -> dict[str, str]:
         """The keys of records by the keys of the artifacts of an op that are made from them."""

@@ -12,6 +12,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.target import Capability
 
 CHECK = "verify"
+EMULATION = "emulate"
 _LONGEST = 200
 
 

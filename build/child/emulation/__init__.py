@@ -1,1 +1,1 @@
-"""The process that emulates: a cache's host code called with tensors of the CPU, and its launches run by the emulator."""
+"""The process that emulates: host code of a cache is called with tensors of the CPU, and its launches are emulated."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from precast.build.child.emulation.arguments import tensors_in
 from precast.build.child.emulation.host_code import HostCode
-from precast.build.emulation.errors import EmulationFault, Unsupported
 from precast.build.emulation.emulator import Counts, Emulator, MemoryRange, ScheduleOptions
+from precast.build.emulation.errors import EmulationFault, Unsupported
 from precast.kernels.authoring.verification.guarded import end_of
 from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader import Kernel

@@ -15,8 +15,8 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
 
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
     in their order. Arguments in the order of the signature are passed without names, which costs the host less. A
-    stream that they leave out is the current one of each call. A kernel that ``takes_tensors``, as an emulated one, gets
-    them for pointers, and no stream.
+    stream that they leave out is the current one of each call. A kernel that ``takes_tensors``, as an emulated one,
+    gets them for pointers, and no stream.
     """
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
