@@ -6,11 +6,12 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy
 from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.interpreter_library import InterpreterLibrary
 
 Sizes = int | tuple[int, ...]
-__all__ = ["Counts", "kernel", "run_ptx"]
+__all__ = ["Counts", "aligned", "each", "kernel", "run_ptx"]
 
 
 def kernel(body: str, parameters: str = "", *, target: str = "sm_100a", outside: str = "") -> str:
@@ -115,3 +116,46 @@ def _three(sizes: Sizes) -> tuple[int, int, int]:
     values = (sizes,) if isinstance(sizes, int) else sizes
     padded = (*values, 1, 1)[:3]
     return padded[0], padded[1], padded[2]
+
+
+def each(statement: str, result: Any, *sources: Any, before: str = "") -> Any:
+    """Execute a statement for each element of arrays, a lane for each.
+
+    ``{d}`` in the statement is the result's register, ``{a}``, ``{b}``, ``{c}``, ``{e}`` are the sources', each of its
+    array's size; ``result`` is the type of numpy that is returned. Predicates ``%p0`` and on are free.
+    """
+    count = len(sources[0])
+    output = numpy.zeros(count, result)
+    names = "abce"
+    arrays = [numpy.ascontiguousarray(source) for source in sources]
+    loads = []
+    for name, array in zip(names, arrays, strict=False):
+        size = 8 * array.itemsize
+        register = {16: "%rs", 32: "%r", 64: "%rd"}[size] + str(10 + names.index(name))
+        loads.append(f"mad.wide.u32 %rd1, %r1, {array.itemsize}, {name}; ld.global.b{size} {register}, [%rd1];")
+        statement = statement.replace(f"{{{name}}}", register)
+    size = 8 * output.itemsize
+    register = {16: "%rs20", 32: "%r20", 64: "%rd20"}[size]
+    body = (
+        "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 128, %r1; setp.ge.u32 %p63, %r1, n; "
+        f"@%p63 exit; {' '.join(loads)} {before} {statement.replace('{d}', register)} "
+        f"mad.wide.u32 %rd1, %r1, {output.itemsize}, out; st.global.b{size} [%rd1], {register};"
+    )
+    declared = ["u64 out", "u32 n", *(f"u64 {name}" for name, _ in zip(names, arrays, strict=False))]
+    run_ptx(
+        kernel(body, ", ".join(declared)),
+        [output, count, *arrays],
+        grid=-(-count // 128),
+        block=128,
+        read_only=range(2, 2 + len(arrays)),
+    )
+    return output
+
+
+def aligned(array: Any, align: int = 128) -> Any:
+    """A copy at an address that is a multiple of a number."""
+    memory = numpy.empty(array.nbytes + align, numpy.uint8)
+    skip = -memory.ctypes.data % align
+    copy = memory[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

@@ -39,7 +39,9 @@ def _exchanged(chunk: int, line: int, swizzle: str) -> int:
     return chunk ^ by
 
 
-def operand(codes: Array, bits: int, swizzle: str, *, mn_major: bool, first_chunk: int = 0, padded: bool = False) -> Operand:
+def operand(
+    codes: Array, bits: int, swizzle: str, *, mn_major: bool, first_chunk: int = 0, padded: bool = False
+) -> Operand:
     """Lay out a matrix.
 
     Parameters

@@ -21,7 +21,9 @@ def _rows(what: str) -> str:
     pointer = "in_tmem" if what == "st" else "out_tmem"
     lines = [f"{{ {declare(held)} .reg .b64 row; .reg .b32 thread, column;"]
     lines.append("mov.u32 thread, %ctaid.x; shl.b32 thread, thread, 7; mov.u32 column, %tid.x;")
-    lines.append(f"add.u32 thread, thread, column; mul.wide.u32 row, thread, {COLUMNS * 4}; add.u64 row, row, {pointer};")
+    lines.append(
+        f"add.u32 thread, thread, column; mul.wide.u32 row, thread, {COLUMNS * 4}; add.u64 row, row, {pointer};"
+    )
     for first in range(0, COLUMNS, _WIDTH):
         lines.append(f"add.u32 column, lanes, {first};")
         if what == "st":
@@ -77,7 +79,9 @@ def run_tensor(
     One thread of the first block executes them; ``base`` is the address of tensor memory, ``da`` and ``db`` are
     descriptors of the operands (one for each block, with equal fields).
     """
-    images = [np.stack([one.image for one in operands]) if operands else np.zeros((group, 4), np.uint8) for operands in (a, b)]
+    images = [
+        np.stack([one.image for one in operands]) if operands else np.zeros((group, 4), np.uint8) for operands in (a, b)
+    ]
     body = [_BEGIN]
     for name, register, operands in (("left", "da", a), ("right", "db", b)):
         if not operands:
@@ -89,7 +93,9 @@ def run_tensor(
     multicast = ".multicast::cluster" if group == 2 else ""
     mask = ", both" if group == 2 else ""
     body.append(".reg .b16 both; mov.u16 both, 3;")
-    body.append(f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster{multicast}.b64 [barrier]{mask};")
+    body.append(
+        f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster{multicast}.b64 [barrier]{mask};"
+    )
     body += ["DONE:", _AFTER, _rows("ld"), _END]
     text = kernel("\n".join(body).replace("GROUP", str(group)), "u64 in_left, u64 in_right, u64 in_tmem, u64 out_tmem")
     out = np.zeros_like(memory)

@@ -60,13 +60,19 @@ void replace(u32 *words, Field field, u32 dimension, u64 value, u32 lane) {
   }
 }
 
+// The bytes of a map, which is aligned to 64.
+u8 *map_at(Machine &machine, Warp &warp, Space space, u64 address, Access access, u32 lane) {
+  machine.memory().at(warp, space, address + 64, 64, access, lane);
+  return machine.memory().at(warp, space, address, 64, access, lane);
+}
+
 } // namespace
 
 // a: tensor map (place, wide), space, field, dimension, value, whether it has 64 bits; immediate: offset
 OPERATION(tensormap_replace) {
   EACH_LANE(lane) {
     const u64 address = address_in(warp, insn.a[0], insn.a[1], insn.immediate, lane);
-    u8 *bytes = machine.memory().at(warp, Space(insn.a[2]), address, 128, Access::Write, lane);
+    u8 *bytes = map_at(machine, warp, Space(insn.a[2]), address, Access::Write, lane);
     u32 words[32];
     std::memcpy(words, bytes, sizeof words);
     replace(words, Field(insn.a[3]), u32(insn.a[4]),
@@ -80,8 +86,8 @@ OPERATION(tensormap_replace) {
 OPERATION(tensormap_copy) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const u64 to = address_in(warp, insn.a[0], insn.a[1], 0, 0), from = address_in(warp, insn.a[2], insn.a[3], 0, 0);
-  const u8 *source = machine.memory().at(warp, Space::Shared, from, 128, Access::Read, 0);
-  u8 *target = machine.memory().at(warp, Space::Global, to, 128, Access::Write, 0);
+  const u8 *source = map_at(machine, warp, Space::Shared, from, Access::Read, 0);
+  u8 *target = map_at(machine, warp, Space::Global, to, Access::Write, 0);
   std::memcpy(target, source, 128);
   return Outcome::Next;
 }

@@ -121,7 +121,10 @@ Machine::Turn Machine::take_turn(Warp &warp, u64 &budget) {
   for (;;) {
     const u32 stop = warp.others.empty() ? NOWHERE : next_meeting(warp);
     const Outcome outcome = straight(warp, budget, stop);
-    if (outcome == Outcome::Yield) return Turn::Polled;
+    if (outcome == Outcome::Yield) {
+      warp.spun = !warp.others.empty();
+      return Turn::Polled;
+    }
     if (outcome == Outcome::Ended) {
       if (warp.others.empty()) {
         warp.done = true;

@@ -40,7 +40,7 @@ private:
   bool effects_pending() const;
   void let_effects_happen();
   void end_clusters();
-  void find_way_out();
+  void find_way_out(bool moved);
   [[noreturn]] void hang();
   // residency.cpp
   void start_grids(bool stuck);
@@ -60,7 +60,7 @@ private:
   std::vector<Warp *> live_;                 // of all resident clusters
   std::vector<std::unique_ptr<Cluster>> spare_;
   u32 next_launch_ = 0, resident_blocks_ = 0, resident_clusters_ = 0, wanted_clusters_ = 1;
-  u64 unchanged_rounds_ = 0, changes_seen_ = 0, instructions_at_change_ = 0;
+  u64 unchanged_rounds_ = 0, changes_seen_ = 0, instructions_at_change_ = 0, tried_at_ = 0;
   bool ended_some_ = false;
   Warp *current_ = nullptr;
 };

@@ -106,10 +106,10 @@ bool Machine::has_room(const Grid &grid) const {
   return resident_blocks_ + blocks_of(launch) <= schedule.multiprocessors * each;
 }
 
-// As many clusters as are wanted, or one more where all others wait; whether one began.
+// As many clusters as are wanted, or as many again where all others wait; whether one began.
 bool Machine::start_clusters(bool stuck) {
   bool began = false;
-  if (stuck) wanted_clusters_ = resident_clusters_ + 1;
+  if (stuck) wanted_clusters_ = 2 * resident_clusters_;
   for (auto &grid : grids_)
     while (grid->next_cluster < grid->clusters && (resident_clusters_ < wanted_clusters_ || grid->resident.empty()) &&
            (resident_clusters_ == 0 || grid->resident.empty() || has_room(*grid))) {

@@ -9,6 +9,7 @@
 namespace {
 constexpr u64 QUANTUM = 1 << 16;     // instructions of a turn without a seed
 constexpr u64 POLLING_ROUNDS = 1000; // without a change: what they wait for does not come
+constexpr u64 PATIENCE = 100'000;    // instructions without a change, until others get a chance
 constexpr u64 SPINNING_INSTRUCTIONS = 20'000'000;
 } // namespace
 
@@ -17,14 +18,15 @@ void Machine::run() {
     start_grids(false);
     if (grids_.empty()) return;
     start_clusters(false);
-    const bool moved = adversarial() ? random_turns() || round() : round();
+    const bool in_order = !adversarial() || counts.instructions - instructions_at_change_ > PATIENCE;
+    const bool moved = in_order ? round() : random_turns() || round();
     if (ended_some_) end_clusters();
     if (changes != changes_seen_) {
       changes_seen_ = changes;
-      instructions_at_change_ = counts.instructions;
+      instructions_at_change_ = tried_at_ = counts.instructions;
       unchanged_rounds_ = 0;
-    } else if (!moved || counts.instructions - instructions_at_change_ > SPINNING_INSTRUCTIONS) {
-      find_way_out();
+    } else if (!moved || counts.instructions - tried_at_ > PATIENCE) {
+      find_way_out(moved);
     }
   }
 }
@@ -133,15 +135,15 @@ void Machine::end_clusters() {
     grids_.erase(grids_.begin());
 }
 
-// Nothing goes on: further clusters or the next grid may have what is waited for.
-void Machine::find_way_out() {
-  unchanged_rounds_ = 0;
-  instructions_at_change_ = counts.instructions;
-  if (effects_pending() || ended_some_) return;
-  if (live_.empty() || start_clusters(true)) return;
+// Nothing goes on: further clusters or the next grid may have what is waited for. Warps that only compute are given
+// more time than those that wait.
+void Machine::find_way_out(bool moved) {
+  tried_at_ = counts.instructions;
+  if (effects_pending() || ended_some_ || live_.empty() || start_clusters(true)) return;
   const size_t before = grids_.size();
   start_grids(true);
-  if (grids_.size() == before) hang();
+  if (grids_.size() != before) return;
+  if (!moved || counts.instructions - instructions_at_change_ > SPINNING_INSTRUCTIONS) hang();
 }
 
 void Machine::hang() {

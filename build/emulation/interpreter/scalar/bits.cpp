@@ -110,8 +110,10 @@ template <class A, class B> u32 dot2(u32 a, u32 b, u32 c, u32 half) {
   BINARY(shl_##T, T, T, u32, shift_left(a, b))                                                                         \
   BINARY(shr_##T, T, T, u32, shift_right(a, b))
 LOGIC(u16)
-LOGIC(u32) LOGIC(u64) BINARY(shr_s16, s16, s16, u32, shift_right(a, b))
-    BINARY(shr_s32, s32, s32, u32, shift_right(a, b)) BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
+LOGIC(u32)
+LOGIC(u64)
+BINARY(shr_s16, s16, s16, u32, shift_right(a, b)) BINARY(shr_s32, s32, s32, u32, shift_right(a, b))
+    BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
 
         TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c)) TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
             TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c))
@@ -150,7 +152,9 @@ UNARY(brev_u64, u64, u64, reversed_wide(a))
   UNARY(bfind_##T, u32, T, highest(a))                                                                                 \
   UNARY(bfind_shift_##T, u32, T, highest_shift(a))
 FIND(u32)
-FIND(s32) FIND(u64) FIND(s64) TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
+FIND(s32)
+FIND(u64)
+FIND(s64) TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
 
     // The table of lop3 is in `immediate`: its bit at place 4 a + 2 b + c.
     OPERATION(lop3) {
@@ -183,7 +187,9 @@ TERNARY(dp4a_ss, u32, u32, u32, u32, dot4<s8, s8>(a, b, c))
   TERNARY(dp2a_lo_##NAME, u32, u32, u32, u32, dot2<A, B>(a, b, c, 0))                                                  \
   TERNARY(dp2a_hi_##NAME, u32, u32, u32, u32, dot2<A, B>(a, b, c, 1))
 DOT2(uu, u16, u8)
-DOT2(us, u16, s8) DOT2(su, s16, u8) DOT2(ss, s16, s8)
+DOT2(us, u16, s8)
+DOT2(su, s16, u8)
+DOT2(ss, s16, s8)
 
     // Predicates hold a bit for each lane.
     OPERATION(and_pred) {

@@ -76,7 +76,9 @@ f64 same_wide(f64 a) { return a; }
   OPERATION(cvt_f16_##S) { return to_short<S>(warp, insn, active, format::F16); }                                      \
   OPERATION(cvt_bf16_##S) { return to_short<S>(warp, insn, active, format::BF16); }
 FROM(u8)
-FROM(s8) FROM(u16) FROM(s16) FROM(u32) FROM(s32) FROM(u64) FROM(s64)
+FROM(s8)
+FROM(u16)
+FROM(s16) FROM(u32) FROM(s32) FROM(u64) FROM(s64)
 
 #define INTEGER_OF(D)                                                                                                  \
   OPERATION(cvt_##D##_f32) { return to_integer<D, f32>(warp, insn, active, same); }                                    \

@@ -121,8 +121,10 @@ OPERATION(CLUSTER_IS_CANCELED) {
 OPERATION(CLUSTER_FIRST_BLOCK) {
   EACH_LANE(lane) {
     const auto [low, high] = halves(warp, insn.a[0], lane);
-    if (!(high >> 32 & 1)) throw Fault(fault::UNSUPPORTED, "the block of a cluster that was not canceled", lane);
-    const u32 first[3] = {u32(low), u32(low >> 32), u32(high)};
+    // Kernels read it before they look whether a cluster was canceled; it is then undefined.
+    const bool canceled = high >> 32 & 1;
+    const u32 first[3] = {canceled ? u32(low) : POISON, canceled ? u32(low >> 32) : POISON,
+                          canceled ? u32(high) : POISON};
     for (int i = 0; i < 3; ++i)
       if (insn.a[1 + i] >= 0) warp.word(insn.a[1 + i])[lane] = first[i];
   }

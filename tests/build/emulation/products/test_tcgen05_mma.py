@@ -5,53 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.operands import Operand, operand
-from tests.helpers.registers import Array, codes, small_values
+from tests.helpers.products import lay_out, place_in_d, put_d
+from tests.helpers.registers import codes, small_values
 from tests.helpers.tensor_memory import random_memory, run_tensor
 
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4, "s8": 8, "u8": 8}
 _TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "u8": 0, "s8": 1}
 _SUMS = {"f16": 0, "f32": 1, "s32": 2}
 _DEPTHS = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}
 
 
-def describe(kind: str, m: int, n: int, a: str, b: str, d: str, *, a_major: str = "k", b_major: str = "k", negate: str = "") -> int:
+def describe(
+    kind: str, m: int, n: int, a: str, b: str, d: str, *, a_major: str = "k", b_major: str = "k", negate: str = ""
+) -> int:
     """The instruction descriptor."""
     value = _SUMS[d] << 4 | _TYPES[a] << 7 | _TYPES[b] << 10 | n >> 3 << 17 | m >> 4 << 24
     value |= ("a" in negate) << 13 | ("b" in negate) << 14
     return value | (a_major != "k") << 15 | (b_major != "k") << 16
-
-
-def place_in_d(m: int, n: int, group: int, stationary: bool, row: int, column: int) -> tuple[int, int, int]:
-    """Block, lane and column of an element of D, as the figures of the layouts A to G show."""
-    block, row = row // (m // group), row % (m // group)
-    if m // group == 128:
-        return block, row, column
-    if m // group == 64 and (group == 2 or stationary):
-        return block, row + 64 * (column // (n // 2)), column % (n // 2)
-    if m == 64:
-        return block, row // 16 * 32 + row % 16, column
-    return block, row + 32 * (column // (n // 4)), column % (n // 4)
-
-
-def put_d(memory: Array, matrix: Array, group: int, kind: str, *, column: int, stationary: bool = False) -> None:
-    """Put D into tensor memory."""
-    bits = codes(matrix, kind)
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            block, lane, at = place_in_d(*matrix.shape, group, stationary, i, j)
-            memory[block, lane, column + at] = bits[i, j]
-
-
-def halves(matrix: Array, group: int) -> list[Array]:
-    """The rows that each block has."""
-    return [np.ascontiguousarray(part) for part in np.split(matrix, group)]
-
-
-def lay_out(matrix: Array, element: str, group: int, swizzle: str = "128B", *, mn_major: bool = False) -> list[Operand]:
-    """An operand in the shared memory of the blocks."""
-    padded = _BITS[element] < 8
-    return [operand(codes(part, element), _BITS[element], swizzle, mn_major=mn_major, padded=padded) for part in halves(matrix, group)]
 
 
 def issue(kind: str, group: int, description: int, *, a: str = "da", stationary: bool = False, tail: str = "") -> str:
@@ -59,15 +28,31 @@ def issue(kind: str, group: int, description: int, *, a: str = "da", stationary:
     ws = ".ws" if stationary else ""
     return f"""
 .reg .b32 d, about; .reg .pred adds; add.u32 d, base, 64; mov.u32 about, {description:#x}; setp.eq.u32 adds, 0, 0;
-tcgen05.mma{ws}.cta_group::{group}.kind::{kind} [d], {a}, db, about, {tail or 'adds'};
+tcgen05.mma{ws}.cta_group::{group}.kind::{kind} [d], {a}, db, about, {tail or "adds"};
 """
 
 
-def check(kind: str, m: int, n: int, a: str, b: str, d: str, *, group: int = 1, swizzle: str = "128B", stationary: bool = False, **majors: str) -> None:
+def check(
+    kind: str,
+    m: int,
+    n: int,
+    a: str,
+    b: str,
+    d: str,
+    *,
+    group: int = 1,
+    swizzle: str = "128B",
+    stationary: bool = False,
+    **majors: str,
+) -> None:
     """One product, with C in D before."""
     k = _DEPTHS[kind]
     generator = np.random.default_rng(m + n)
-    left, right, c = small_values(generator, (m, k), a), small_values(generator, (n, k), b), small_values(generator, (m, n))
+    left, right, c = (
+        small_values(generator, (m, k), a),
+        small_values(generator, (n, k), b),
+        small_values(generator, (m, n)),
+    )
     memory = random_memory(group)
     put_d(memory, c, group, d, column=64, stationary=stationary)
     expected = memory.copy()

@@ -60,7 +60,9 @@ def move(what: str, registers: list[str], pointer: str) -> str:
 def run(shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, **options: int) -> Array:
     """The accumulators after one product."""
     d = names("d", len(c))
-    body = [f".shared .align 1024 .b8 left[{_IMAGE}]; .shared .align 1024 .b8 right[{_IMAGE}]; .reg .b64 da, db; {declare(d)}"]
+    body = [
+        f".shared .align 1024 .b8 left[{_IMAGE}]; .shared .align 1024 .b8 right[{_IMAGE}]; .reg .b64 da, db; {declare(d)}"
+    ]
     body.append(copy_to_shared("right", "in_b", _IMAGE, _THREADS))
     body.append(descriptor("db", "right", f"{b.wgmma():#x}", b.start))
     left = "da"

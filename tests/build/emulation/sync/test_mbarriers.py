@@ -198,7 +198,7 @@ REMOTE = Kernel(
             ("race", "mbarrier", "out of bounds"),
         ),
         Twin("the mbarrier is in another block", "%r7, %r20, 1;", "%r7, %r20, 0;", ("mbarrier",), "st.async"),
-        Twin("it is not a block of the cluster", "%r7, %r20, 1;", "%r7, %r20, 2;", ("out of bounds",), "%r7, %r20, 2"),
+        Twin("it is not a block of the cluster", "%r7, %r20, 1;", "%r7, %r20, 2;", ("mbarrier",), "st.async"),
     ),
 )
 KERNELS = {"pipeline": PIPELINE, "states": STATES, "remote": REMOTE}
