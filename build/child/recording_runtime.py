@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from ctypes import Structure, c_char, c_int32, c_ubyte, c_uint32, c_uint64
+from ctypes import Structure, c_char, c_int32, c_ubyte, c_uint32, c_uint64, c_void_p
 from typing import Any
 
+from precast.loader.contract.abi.dlpack import CUDA
 from precast.loader.contract.abi.tvm_ffi_abi import AnyValue, take_error
 
 LAUNCHES, KERNELS = 8, 8  # as many as the library has room for
@@ -22,7 +23,7 @@ class RecordedLaunch(Structure):
     _fields_ = (
         ("kernel", c_int32), ("unknown", c_int32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
         ("cluster", c_uint32 * 3), ("overlap", c_uint32), ("cooperative", c_uint32), ("padding", c_uint32),
-        ("shared", c_uint64), ("parameters", c_ubyte * _BYTES),
+        ("shared", c_uint64), ("stream", c_uint64), ("parameters", c_ubyte * _BYTES),
     )  # fmt: skip
 
 
@@ -71,6 +72,10 @@ class RecordingRuntime:
         ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
         for row, (number, value) in zip(table, attributes.items(), strict=False):
             row.id, row.value = number, value
+
+    def use_stream(self, stream: int) -> None:
+        """Give this stream to host code that takes the caller's from its environment."""
+        self.ffi.TVMFFIEnvSetStream(CUDA, 0, c_void_p(stream), None)
 
     def call(self, entry: Any, arguments: Sequence[AnyValue], stack: int) -> tuple[str, str] | None:
         """Call an entry on a stack full of one byte; the kind and the text of the error that it raises."""

@@ -3,6 +3,7 @@
  * against it, and has no host program. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef void (*set_error_fn)(const char *kind, const char **parts, int32_t count);
@@ -45,7 +46,7 @@ typedef struct {
   int32_t kernel;  /* which of the known kernels; -1: another one */
   int32_t unknown; /* the id of an attribute that is set and has no place here */
   uint32_t grid[3], block[3], cluster[3], overlap, cooperative, padding;
-  uint64_t shared;
+  uint64_t shared, stream;
   unsigned char parameters[BYTES]; /* one after the other */
 } launch_record;
 
@@ -79,6 +80,7 @@ EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, 
   memcpy(r->block, launch->block, sizeof r->block);
   r->cluster[0] = r->cluster[1] = r->cluster[2] = 1;
   r->shared = launch->shared;
+  r->stream = (uintptr_t)launch->stream;
   r->kernel = -1;
   for (uint32_t i = 0; i < launch->attribute_count; ++i) {
     const attribute *a = &launch->attributes[i];
@@ -112,14 +114,18 @@ EXPORT int cuda_dialect_unload_library_once(void **library) { return *library = 
 
 /* A kernel's handle is its name, which the host code may keep on its stack. */
 EXPORT int _cudaLibraryGetKernel(void **kernel, void *library, const char *name) {
-  static char names[KERNELS][NAME];
-  static int count;
+  static struct known {
+    struct known *next;
+    char name[];
+  } *first;
   (void)library;
-  for (int i = 0; i < count; ++i)
-    if (!strcmp(names[i], name)) return *kernel = names[i], 0;
-  if (count == KERNELS) return 1;
-  *kernel = strncpy(names[count++], name, NAME - 1);
-  return 0;
+  for (struct known *one = first; one; one = one->next)
+    if (!strcmp(one->name, name)) return *kernel = one->name, 0;
+  struct known *one = malloc(sizeof *one + strlen(name) + 1);
+  if (!one) return 1;
+  one->next = first;
+  first = one;
+  return *kernel = strcpy(one->name, name), 0;
 }
 
 EXPORT int _cudaLibraryLoadData(void **library, const void *code) { return *library = (void *)code, 0; }

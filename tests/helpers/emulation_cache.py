@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import platform
+import shutil
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -36,8 +38,7 @@ def emulated_kernel(
     opened = Cache(cache)
     accepts = select if callable(select) else lambda artifact: artifact.key.startswith(select)
     artifact = next(artifact for artifact in opened.op(op).artifacts if accepts(artifact))
-    folder = Path(tempfile.mkdtemp(prefix="precast-scratch-"))
-    opener = EmulatedOpener(opened, KeptPtx(opened, Store(store)), _runtime(_soname(opened)), folder)
+    opener = EmulatedOpener(opened, KeptPtx(opened, Store(store)), _runtime(_soname(opened)), _folder())
     return opener.open(op, artifact, written=written)
 
 
@@ -49,6 +50,14 @@ def _soname(cache: Cache) -> str:
 @functools.cache
 def _runtime(soname: str) -> RecordingRuntime:
     toolchain = find_toolchain()
-    path = Path(tempfile.mkdtemp(prefix="precast-scratch-")) / soname
+    path = _folder() / soname
     path.write_bytes(recorder_library(toolchain.gcc, SOURCE, soname))
     return RecordingRuntime(str(toolchain.ffi / "libtvm_ffi.so"), str(path))
+
+
+@functools.cache
+def _folder() -> Path:
+    """A folder that is removed when this process ends."""
+    made = tempfile.mkdtemp(prefix="precast-emulated-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)

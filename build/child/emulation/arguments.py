@@ -11,6 +11,7 @@ from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.contract.abi.dlpack import DEVICES, ManagedTensor, Tensor, dtype_code
 from precast.loader.contract.abi.tvm_ffi_abi import (
     ARRAY,
+    POINTER,
     TENSOR,
     TENSOR_OBJECT,
     AnyValue,
@@ -54,6 +55,8 @@ class Packer:
     def _plain(self, argument: Argument, value: Any) -> AnyValue:
         if value is None:
             return AnyValue()
+        if argument.kind == "stream":
+            return pointer_value(POINTER, int(value))
         if isinstance(value, (tuple, list)):
             return self._array(argument, value)
         for kind in ("int", "float"):

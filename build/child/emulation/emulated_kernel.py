@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.child.emulation.arguments import tensors_in
-from precast.build.child.emulation.host_code import HostCode
+from precast.build.child.emulation.host_code import STREAM, HostCode
 from precast.build.emulation.emulator import Counts, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault, Unsupported
 from precast.kernels.authoring.verification.guarded import end_of
@@ -35,7 +35,7 @@ class Spent:
 
 
 class EmulatedKernel(Kernel):
-    """A kernel whose call runs its host code, and then its PTX on the memory of the tensors. It takes no stream.
+    """A kernel whose call runs its host code, and then its PTX on the memory of the tensors.
 
     A pointer may be given as a tensor: the memory behind a bare address is not the kernel's.
 
@@ -51,7 +51,7 @@ class EmulatedKernel(Kernel):
         The arguments that the kernel may write; None for all.
     """
 
-    takes_tensors = True
+    own_stream = STREAM
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
 
 _STACK = 0x5A
+STREAM = 0x57EA  # the caller's: it is compared, and never used
 
 
 class HostCode(Protocol):
@@ -61,6 +62,7 @@ class ObjectCode:
         runtime = self._runtime
         runtime.use_kernels(self._kernels)
         runtime.use_attributes(self._attributes)
+        runtime.use_stream(STREAM)
         with Packer(runtime.ffi) as packer:
             packed = [packer.value(a, v) for a, v in zip(self._signature.passed, values, strict=True)]
             error = runtime.call(self._entry, packed, _STACK)
@@ -76,6 +78,8 @@ class ObjectCode:
                 raise CallError("it launches a kernel that its PTX lacks: build the cache again")
             if launch.unknown:
                 raise CallError(f"it launches with attribute {launch.unknown}, which is not emulated")
+            if launch.stream != STREAM:
+                raise CallError(f"it launches {runtime.kernel(launch)} on another stream than the caller's")
         return [
             EmulatedLaunch(
                 kernel=runtime.kernel(launch),

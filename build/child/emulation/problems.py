@@ -59,6 +59,8 @@ def emulate(kernel: EmulatedKernel, declaration: Declaration, config: Config, ho
     if how.problem is not None:
         yield from _runs(kernel, declaration, config, filled(how.problem, declared), how, most=None)
         return
+    if declaration.large is not None:
+        yield _left_out(declaration.large(config), "too large: it has more elements than an emulation can run")
     ranked = sorted(declared, key=lambda problem: work(declaration, config, problem))
     for number, problem in enumerate(ranked):
         times = 1 if number else _LARGEST  # something is emulated of every kernel, if it can be

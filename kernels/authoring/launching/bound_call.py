@@ -15,8 +15,8 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
 
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
     in their order. Arguments in the order of the signature are passed without names, which costs the host less. A
-    stream that they leave out is the current one of each call. A kernel that ``takes_tensors``, as an emulated one,
-    gets them for pointers, and no stream.
+    stream that they leave out is the current one of each call. An emulated kernel has an ``own_stream``, and gets
+    tensors for pointers.
     """
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
@@ -25,12 +25,13 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
         return functools.partial(launch, *values.values())
     assert isinstance(signature, Signature)
     given = [a for a in signature.passed if a.name in values]
-    keeps = bool(getattr(launch, "takes_tensors", False))
+    own_stream = getattr(launch, "own_stream", None)
+    keeps = own_stream is not None
     first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(given, signature.passed, strict=False)))
     ordered = [_as_passed(a, values[a.name], keeps) for a, _ in first]
     named = {a.name: _as_passed(a, values[a.name], keeps) for a in given[len(first) :]}
     if keeps:
-        named |= dict.fromkeys(streams, 0)
+        named |= dict.fromkeys(streams, own_stream)
         streams = set()
     if not named and not streams:  # a call without names passes everything
         ordered += [a.none_value for a in signature.passed[len(first) :]]

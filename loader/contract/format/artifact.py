@@ -96,8 +96,9 @@ class Artifact(Immutable, kw_only=True):
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``program`` is how
     a cubin is launched; a cubin without one is for tools to read. ``assumes`` has the facts of the GPU that were
-    compiled in. ``ptx`` is the text that the device code was made of, where the cache keeps it. ``provenance`` and
-    ``evidence`` are for people and tools; the loader reads ``evidence`` only if the caller requires a verified artifact.
+    compiled in. ``ptx`` is the text that the device code was made of, where the cache keeps it, and for tools.
+    ``provenance`` and ``evidence`` are for people and tools; the loader reads ``evidence`` only if the caller requires
+    a verified artifact.
     """
 
     key: str
