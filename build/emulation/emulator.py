@@ -142,6 +142,7 @@ class Emulator:
         structures = (LaunchStructure * max(1, len(launches)))()
         for structure, launch, made in zip(structures, launches, programs, strict=False):
             self._fill(structure, launch, made, memory, kept)
+            structure.multiprocessors = options.multiprocessors
         schedule = ScheduleStructure(
             options.seed, options.delay, options.check_races, options.limit, options.multiprocessors
         )

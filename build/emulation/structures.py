@@ -66,6 +66,7 @@ class LaunchStructure(ctypes.Structure):
         ("block", c_uint32 * 3),
         ("cluster", c_uint32 * 3),
         ("dynamic_shared", c_uint32),
+        ("multiprocessors", c_uint32),
         ("overlap", c_uint32),
     )
 

@@ -57,6 +57,7 @@ class Lowering:
         self.arguments: dict[str, int] = {}  # parameters of a called function: where they are in local memory
         self.stack: list[str] = []
         self._calls = 0
+        self._carry: Operand | None = None
         self._guard = (-1, False)
 
     # Statements
@@ -277,6 +278,12 @@ class Lowering:
             return False
         self.emit(f"{name}_param", self.pool(targets), immediate=constant[1] + address.offset)
         return True
+
+    def carry(self) -> Operand:
+        """The carry flag, to be written."""
+        if self._carry is None:
+            self._carry = self.temporary(1)
+        return self._carry
 
     def next_call(self) -> int:
         """A number for a call that is written out."""

@@ -125,6 +125,20 @@ def store(to: Lowering) -> None:
     to.emit(f"st_{bits}{'_wide' if wide and bits < 64 else ''}", address, space | flags, to.pool(sources))
 
 
+@lowers("st.bulk")
+def store_zeros(to: Lowering) -> None:
+    """``st.bulk``: zeros in shared memory."""
+    m = to.modifiers
+    m.choose("bulk")
+    m.take("weak")
+    m.option("shared::cta")
+    to.expect(3)
+    if to.operands[2] != "0":
+        raise Unsupported("st.bulk of another value than 0")
+    wide = to.bits(to.operands[1]) == 64
+    to.emit("st_bulk", to.address(to.operands[0]), to.source(to.operands[1], 64 if wide else 32), int(wide))
+
+
 def _halves(to: Lowering, name: str, items: list[str], address: Address, flags: int) -> None:
     """Values of 128 bits are two of 64."""
     halves: list[Operand] = []

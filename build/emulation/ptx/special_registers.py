@@ -20,6 +20,9 @@ SPECIAL_REGISTERS: tuple[str, ...] = (
     "%nsmid",
     "%dynamic_smem_size",
     *(f"%lanemask_{i}" for i in ("eq", "lt", "le", "gt", "ge")),
+    "%nwarpid",
+    "%total_smem_size",
+    "%aggr_smem_size",
 )
 """All that hold 32 bits and do not change while a block runs."""
 

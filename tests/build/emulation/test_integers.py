@@ -235,3 +235,33 @@ def test_conversions_between_integers() -> None:
     assert each("cvt.u64.u32 {d}, {a};", "uint64", words).tolist() == words.astype(np.uint64).tolist()
     assert each("cvt.s32.s8 {d}, {a};", "uint32", words).tolist() == packed([signed(v, 8) for v in EDGES], 32).tolist()
     assert each("cvt.s8.s32 {d}, {a};", "uint32", words).tolist() == packed([signed(v, 8) for v in EDGES], 32).tolist()
+
+
+def test_a_carry_goes_from_one_sum_to_the_next() -> None:
+    """128 bits by two sums of 64, or four of 32; likewise a borrow, and products."""
+    random = np.random.default_rng(4)
+    a, b, c, e = (random.integers(0, 2**64, 50, np.uint64) for _ in range(4))
+    a[:3], c[:3] = 2**64 - 1, [1, 0, 2**64 - 1]
+    for name, sign in (("add", 1), ("sub", -1)):
+        high = each(f"{name}.cc.u64 %rd40, {{a}}, {{c}}; {name}c.u64 {{d}}, {{b}}, {{e}};", "uint64", a, b, c, e)
+        expected = []
+        for x, y, z, w in zip(a.tolist(), b.tolist(), c.tolist(), e.tolist(), strict=True):
+            expected.append(((y << 64 | x) + sign * (w << 64 | z)) >> 64 & (2**64 - 1))
+        assert high.tolist() == expected
+    statement = (
+        "mov.b64 {%r40, %r41}, {a}; mov.b64 {%r42, %r43}, {b}; mul.lo.u32 %r44, %r40, %r42; mul.hi.u32 %r45, %r40, %r42;"
+        "mad.lo.cc.u32 %r45, %r40, %r43, %r45; madc.hi.u32 %r46, %r40, %r43, 0; mad.lo.cc.u32 %r45, %r41, %r42, %r45;"
+        "madc.hi.cc.u32 %r46, %r41, %r42, %r46; addc.u32 %r47, 0, 0; mad.lo.cc.u32 %r46, %r41, %r43, %r46; "
+        "madc.hi.u32 %r47, %r41, %r43, %r47; mov.b64 {d}, {%r46, %r47};"
+    )
+    high = each(statement, "uint64", a, b)
+    assert high.tolist() == [x * y >> 64 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+
+
+def test_two_integers_are_packed_and_saturated() -> None:
+    """``cvt.pack.sat``, four bytes by two of them."""
+    a, b = np.array([300, -300, 5], np.int32), np.array([-1, 127, -128], np.int32)
+    out = each("cvt.pack.sat.s16.s32 {d}, {a}, {b};", "uint32", a * 1000, b)
+    assert out.tolist() == [0x7FFFFFFF, 0x8000007F, 0x1388FF80]
+    statement = "cvt.pack.sat.u8.s32.b32 %r40, {a}, {b}, 0; cvt.pack.sat.s8.s32.b32 {d}, {a}, {b}, %r40;"
+    assert each(statement, "uint32", a, b).tolist() == [0xFF007FFF, 0x007F807F, 0x05000580]

@@ -193,3 +193,16 @@ def test_float_sums_in_global_memory_flush_subnormal_numbers() -> None:
     out = np.zeros(2, np.uint32)
     run_ptx(kernel(body, "u64 out"), [out])
     assert out.tolist() == [0, 5]
+
+
+def test_zeros_in_bulk() -> None:
+    """``st.bulk`` writes what it says and no more."""
+    body = (
+        ".shared .align 16 .b8 mine[64]; mov.u32 %r1, %laneid; setp.ne.u32 %p1, %r1, 0; @%p1 exit; mov.u32 %r2, mine;"
+        "st.bulk.weak.shared::cta [%r2+8], 16, 0; ld.shared.v2.u32 {%r3, %r4}, [%r2]; ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r2+8];"
+        "ld.shared.u32 %r9, [%r2+24]; or.b32 %r5, %r5, %r6; or.b32 %r5, %r5, %r7; or.b32 %r5, %r5, %r8;"
+        "st.global.v4.u32 [out], {%r3, %r4, %r5, %r9};"
+    ).replace("ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r2+8];", "ld.shared.v2.u32 {%r5, %r6}, [%r2+8]; ld.shared.v2.u32 {%r7, %r8}, [%r2+16];")
+    out = aligned(np.ones(4, np.uint32))
+    run_ptx(kernel(body, "u64 out"), [out])
+    assert out.tolist() == [0x7FFF7FFF, 0x7FFF7FFF, 0, 0x7FFF7FFF]

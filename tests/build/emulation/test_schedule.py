@@ -84,3 +84,42 @@ def test_a_block_gets_memory_and_registers_anew() -> None:
         out = np.zeros(320, np.uint32)
         run_ptx(kernel(body, "u64 out"), [out], grid=10, seed=seed)
         assert (out == 0x7FFF7FFF).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 5])
+def test_a_dependent_grid_waits_for_the_one_before_it(seed: int) -> None:
+    """With ``griddepcontrol`` a grid may begin early; what comes after its wait sees all that was written."""
+    body = """
+    mov.u32 %r1, %ctaid.x; mad.wide.u32 %rd1, %r1, 4, out;
+    griddepcontrol.launch_dependents;
+    griddepcontrol.wait;
+    ld.global.u32 %r2, [%rd1]; add.u32 %r2, %r2, 1; st.global.u32 [%rd1], %r2;
+    """
+    out = np.zeros(8, np.uint32)
+    run_ptx(kernel(body, "u64 out"), [out], block=1, grid=8, repeat=4, overlap=True, seed=seed)
+    assert (out == 4).all()
+
+
+def test_a_dependent_grid_that_does_not_wait_is_seen_with_some_seed() -> None:
+    """It begins before the one before it has written."""
+    body = """
+    mov.u32 %r1, %ctaid.x; mad.wide.u32 %rd1, %r1, 4, out;
+    griddepcontrol.launch_dependents;
+    ld.global.u32 %r2, [%rd1]; add.u32 %r2, %r2, 1; mov.u32 %r3, 0;
+    LOOP: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 300; @%p1 bra LOOP;
+    st.global.u32 [%rd1], %r2;
+    """
+    results = []
+    for seed in range(20):
+        out = np.zeros(8, np.uint32)
+        run_ptx(kernel(body, "u64 out"), [out], block=1, grid=8, repeat=4, overlap=True, seed=seed)
+        results.append(bool((out == 4).all()))
+    assert results[0] and not all(results)
+
+
+def test_multiprocessors() -> None:
+    """``%smid`` is below ``%nsmid``."""
+    body = "mov.u32 %r1, %ctaid.x; mad.wide.u32 %rd1, %r1, 8, out; mov.u32 %r2, %smid; mov.u32 %r3, %nsmid; st.global.v2.u32 [%rd1], {%r2, %r3};"
+    out = np.zeros((10, 2), np.uint32)
+    run_ptx(kernel(body, "u64 out"), [out], grid=10, block=1, multiprocessors=4)
+    assert (out[:, 0] < 4).all() and len(set(out[:, 0].tolist())) == 4 and (out[:, 1] == 4).all()

@@ -99,7 +99,10 @@ enum Special : u64 { // in the order of ptx/special_registers.py
   LANEMASK_LT,
   LANEMASK_LE,
   LANEMASK_GT,
-  LANEMASK_GE
+  LANEMASK_GE,
+  NWARPID,
+  TOTAL_SHARED,
+  AGGREGATE_SHARED
 };
 
 struct Program {
@@ -138,7 +141,8 @@ struct Launch {
   u32 range_count;
   u32 grid[3], block[3], cluster[3];
   u32 dynamic_shared;
-  u32 overlap; // programmatic dependent launch: it may begin before the launch before it has ended
+  u32 multiprocessors; // of the GPU: as in Schedule
+  u32 overlap;         // programmatic dependent launch: it may begin before the launch before it has ended
 };
 
 struct Counts {

@@ -60,6 +60,16 @@ u32 special_of(const Block &block, const Launch &launch, u64 special, u32 thread
     return thread / LANES;
   case DYNAMIC_SHARED:
     return launch.dynamic_shared;
+  case SMID:
+    return u32((block.id[0] + u64(launch.grid[0]) * (block.id[1] + u64(launch.grid[1]) * block.id[2])) %
+               launch.multiprocessors);
+  case NSMID:
+    return launch.multiprocessors;
+  case NWARPID:
+    return 64;
+  case TOTAL_SHARED:
+  case AGGREGATE_SHARED:
+    return launch.program->static_shared + launch.dynamic_shared;
   case LANEMASK_EQ:
     return 1u << lane;
   case LANEMASK_LT:

@@ -114,3 +114,18 @@ OPERATION(st_64) { return store<u64, u64>(machine, warp, insn, active); }
 OPERATION(st_8_wide) { return store<u8, u64>(machine, warp, insn, active); }
 OPERATION(st_16_wide) { return store<u16, u64>(machine, warp, insn, active); }
 OPERATION(st_32_wide) { return store<u32, u64>(machine, warp, insn, active); }
+
+// st.bulk: zeros in the block's shared memory. a[0], a[1]: the address; a[2], a[3]: the register of the bytes, and
+// whether it has 64 bits.
+OPERATION(st_bulk) {
+  u64 addresses[LANES];
+  addresses_of(warp, insn, addresses);
+  EACH_LANE(lane) {
+    const u64 bytes = insn.a[3] ? warp.wide(insn.a[2])[lane] : warp.word(insn.a[2])[lane];
+    if (bytes % 8) throw Fault(fault::MISALIGNED, "st.bulk of " + std::to_string(bytes) + " bytes", lane);
+    const u64 address = addresses[lane] & (SHARED_WINDOW - 1);
+    for (u64 done = 0; done < bytes; done += 8)
+      std::memset(machine.memory().at(warp, Space::Shared, address + done, 8, Access::Write, lane), 0, 8);
+  }
+  return Outcome::Next;
+}

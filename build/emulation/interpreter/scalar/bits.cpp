@@ -112,15 +112,14 @@ template <class A, class B> u32 dot2(u32 a, u32 b, u32 c, u32 half) {
 LOGIC(u16)
 LOGIC(u32)
 LOGIC(u64)
-BINARY(shr_s16, s16, s16, u32, shift_right(a, b)) BINARY(shr_s32, s32, s32, u32, shift_right(a, b))
-    BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
+BINARY(shr_s16, s16, s16, u32, shift_right(a, b))
+BINARY(shr_s32, s32, s32, u32, shift_right(a, b)) BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
 
-        TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c)) TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
-            TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c))
-                TERNARY(bfe_s64, s64, s64, u32, u32, extract(a, b, c))
+    TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c)) TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
+        TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c)) TERNARY(bfe_s64, s64, s64, u32, u32, extract(a, b, c))
 
-                    template <class T>
-                    static void insert_field(Warp &warp, const Insn &insn, u32 active) {
+            template <class T>
+            static void insert_field(Warp &warp, const Insn &insn, u32 active) {
   const auto *from = held<T>(warp, insn.a[1]), *into = held<T>(warp, insn.a[2]);
   const u32 *position = warp.word(insn.a[3]), *length = warp.word(insn.a[4]);
   compute<T>(warp, insn.a[0], active,
@@ -154,7 +153,8 @@ UNARY(brev_u64, u64, u64, reversed_wide(a))
 FIND(u32)
 FIND(s32)
 FIND(u64)
-FIND(s64) TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
+FIND(s64)
+TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
 
     // The table of lop3 is in `immediate`: its bit at place 4 a + 2 b + c.
     OPERATION(lop3) {
@@ -191,8 +191,8 @@ DOT2(us, u16, s8)
 DOT2(su, s16, u8)
 DOT2(ss, s16, s8)
 
-    // Predicates hold a bit for each lane.
-    OPERATION(and_pred) {
+// Predicates hold a bit for each lane.
+OPERATION(and_pred) {
   set_predicate(warp, insn.a[0], warp.predicate(insn.a[1]) & warp.predicate(insn.a[2]), active);
   return Outcome::Next;
 }

@@ -77,7 +77,8 @@ f32 flushed_word(u32 word) { return flushed(f32_of(word)); }
 INTEGER(u16)
 INTEGER(s16)
 INTEGER(u32)
-INTEGER(s32) INTEGER(u64) INTEGER(s64)
+INTEGER(s32)
+INTEGER(u64) INTEGER(s64)
 
 #define FLOAT(T, WORD, READ)                                                                                           \
   SETP(eq_##T, EQ, T, WORD, READ)                                                                                      \

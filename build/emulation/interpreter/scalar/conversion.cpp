@@ -78,7 +78,8 @@ f64 same_wide(f64 a) { return a; }
 FROM(u8)
 FROM(s8)
 FROM(u16)
-FROM(s16) FROM(u32) FROM(s32) FROM(u64) FROM(s64)
+FROM(s16)
+FROM(u32) FROM(s32) FROM(u64) FROM(s64)
 
 #define INTEGER_OF(D)                                                                                                  \
   OPERATION(cvt_##D##_f32) { return to_integer<D, f32>(warp, insn, active, same); }                                    \

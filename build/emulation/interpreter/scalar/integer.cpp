@@ -52,7 +52,8 @@ WRAPPING(u64)
   BINARY(div_##T, T, T, T, quotient(a, b))                                                                             \
   BINARY(rem_##T, T, T, T, remainder(a, b))
 SIGNED_OR_NOT(u16)
-SIGNED_OR_NOT(s16) SIGNED_OR_NOT(u32) SIGNED_OR_NOT(s32) SIGNED_OR_NOT(u64) SIGNED_OR_NOT(s64)
+SIGNED_OR_NOT(s16)
+SIGNED_OR_NOT(u32) SIGNED_OR_NOT(s32) SIGNED_OR_NOT(u64) SIGNED_OR_NOT(s64)
 
 #define WIDENING(T, W)                                                                                                 \
   BINARY(mul_wide_##T, W, T, T, W(W(a) * W(b)))                                                                        \

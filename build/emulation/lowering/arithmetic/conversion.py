@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from precast.build.emulation.lowering.arithmetic.real import FTZ, ROUNDINGS, SAT
-from precast.build.emulation.lowering.lowering import Lowering, Operand, Unsupported, lowers
+from precast.build.emulation.lowering.lowering import ABSENT, Lowering, Operand, Unsupported, lowers
 
 _INTEGERS = {f"{kind}{bits}": bits for kind in "us" for bits in (8, 16, 32, 64)}
 _FLOATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
@@ -18,7 +18,8 @@ def convert(to: Lowering) -> None:
     """All conversions: the first type is the target's."""
     m = to.modifiers
     if m.take("pack"):
-        raise Unsupported("cvt.pack is not emulated")
+        _pack_saturated(to)
+        return
     kinds = (*_INTEGERS, *_FLOATS, "tf32", *_PACKED)
     source = m.type(*kinds)
     target = m.type(*kinds)
@@ -37,6 +38,23 @@ def convert(to: Lowering) -> None:
         _packed(to, target, source)
     else:
         raise Unsupported(f"cvt.{target}.{source} is not emulated")
+
+
+def _pack_saturated(to: Lowering) -> None:
+    """``cvt.pack.sat``: two integers, saturated, in one register, below what a third operand has."""
+    m = to.modifiers
+    further = m.take("b32")
+    source = m.type("s32", "u32")
+    target = m.type("u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2")
+    m.choose("sat")
+    width = int(target[1:])
+    if further != (width < 16):
+        raise Unsupported(f"cvt.pack of .{target} with these operands does not exist")
+    to.expect(4 if further else 3)
+    rest = to.source(to.operands[3]) if further else ABSENT
+    flags = width | (1 << 8 if target[0] == "s" else 0) | (1 << 9 if source[0] == "s" else 0)
+    a, b = (to.source(text) for text in to.operands[1:3])
+    to.emit("pack_saturated", to.target(to.operands[0], 32), a, b, rest, immediate=flags)
 
 
 def _integers(to: Lowering, target: str, source: str) -> None:

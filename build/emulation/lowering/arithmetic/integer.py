@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precast.build.emulation.lowering.arithmetic import real
+from precast.build.emulation.lowering.arithmetic import carry, real
 from precast.build.emulation.lowering.lowering import Lowering, Unsupported, lowers
 
 INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
@@ -43,7 +43,10 @@ def add(to: Lowering) -> None:
         return
     kind = m.type(*INTEGERS)
     if m.take("cc"):
-        raise Unsupported("the carry flag is not emulated")
+        to.expect(3)
+        a, b = (to.source(text, bits_of(kind)) for text in to.operands[1:])
+        carry.emit_sum(to, to.opcode, bits_of(kind), a, b, takes=False, gives=True)
+        return
     if m.take("sat"):
         if kind != "s32":
             raise Unsupported(".sat is of .s32 only")
@@ -59,12 +62,13 @@ def multiply(to: Lowering) -> None:
     if m.left[-1] not in INTEGERS:
         real.arithmetic(to, "fma" if to.opcode == "mad" else "mul", 3 if to.opcode == "mad" else 2)
         return
+    if to.opcode == "mad" and "cc" in m.left:
+        carry.product(to, takes=False)
+        return
     kind = m.type(*INTEGERS)
     part = m.choose("lo", "hi", "wide")
     count = 3 if to.opcode == "mad" else 2
     bits = bits_of(kind)
-    if m.take("cc"):
-        raise Unsupported("the carry flag is not emulated")
     if m.take("sat"):
         if (part, kind, to.opcode) != ("hi", "s32", "mad"):
             raise Unsupported(".sat is of mad.hi.s32 only")
