@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from precast.kernels.authoring.launching.bound_call import bound
-from precast.kernels.authoring.launching.cases import Case, declaration_for, launchable, obstacle, this_device
+from precast.kernels.authoring.launching.cases import declaration_for, launchable, obstacle, this_device
 from precast.loader import current_session
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
@@ -49,9 +49,8 @@ def record(cache: Cache, op: str, artifact: Artifact) -> Result:
         return _failed(about, "no declared problem writes anything")
     inputs = {name: digest(raw(v)) for name, v in chosen.values.items() if isinstance(v, torch.Tensor)}
     kernel = current_session().opener.open(cache, op, artifact)
-    case = Case(op, artifact, kernel, declaration)
     there = on_gpu(chosen.values)
-    bound(case.kernel, there)()
+    bound(kernel, there)()
     torch.cuda.synchronize()
     outputs = []
     for name in chosen.outputs:
