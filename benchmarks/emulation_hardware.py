@@ -1,7 +1,9 @@
 """Compares emulated kernels with a GPU, variant by variant, on one small problem each.
 
-    python benchmarks/emulation_hardware.py record OUT CACHE...            # on a GPU: launches, and keeps the outputs' bits
-    python benchmarks/emulation_hardware.py compare OUT CACHE... [--json FILE]   # anywhere: emulates the same, and compares
+    python benchmarks/emulation_hardware.py record OUT CACHE...     # on a GPU
+    python benchmarks/emulation_hardware.py compare OUT CACHE... [--store STORE] [--json FILE]      # anywhere
+
+`record` launches and keeps the bits of the outputs; `compare` emulates the same and compares.
 
 Inputs are made on the CPU from a seed, and their digests are kept, so that both work on the same bits.
 """

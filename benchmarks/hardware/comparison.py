@@ -56,7 +56,9 @@ class Compared:
         return text + (self.reason[:300] or f"{self.share:.2%} of {self.elements} elements, {self.steps} steps at most")
 
 
-def compare_all(folder: Path, caches: Sequence[Path], store: Path | None, ops: Sequence[str], out: Path | None, processes: int = 1) -> int:
+def compare_all(
+    folder: Path, caches: Sequence[Path], store: Path | None, ops: Sequence[str], out: Path | None, processes: int = 1
+) -> int:
     """Compare every variant that a GPU gave results for; 1 if one is not equal bit by bit."""
     artifacts = {(op, config_of(a)): (cache, op, a) for cache, op, a in _artifacts(caches)}
     asked = [r for r in load(folder) if not r.failed and (r.op, r.config) in artifacts and (not ops or r.op in ops)]
@@ -143,7 +145,9 @@ def compare(opener: EmulatedOpener, op: str, artifact: Artifact, result: Result)
         bound(kernel, chosen.values)()
     except Exception as error:
         refused = type(error).__name__ in ("Unsupported", "NoPtx") or "not emulated" in str(error)
-        return Compared(**about, verdict="refused" if refused else "failed", reason=f"{type(error).__name__}: {error}"[:400])
+        return Compared(
+            **about, verdict="refused" if refused else "failed", reason=f"{type(error).__name__}: {error}"[:400]
+        )
     seconds = time.monotonic() - begun
     wrong = elements = steps = 0
     for output in result.outputs:

@@ -78,7 +78,7 @@ def tensors(values: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def on_gpu(values: Any) -> Any:
-    """The arguments with their memory copied to the GPU: tensors that share memory share it there, with their strides."""
+    """The arguments with their memory on the GPU: tensors that share memory share it there, with their strides."""
     import torch
 
     storages: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Launches one problem of each variant on the GPU. A variant that breaks the GPU's context costs a process, not the run."""
+"""Launches one problem of each variant on the GPU. A variant that breaks the GPU's context ends one process only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from precast.loader import current_session
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
 
-from .problem import choose, digest, on_gpu, raw, tensors
+from .problem import choose, digest, on_gpu, raw
 from .stored import Output, Result, sample
 
 TARGET = "sm_90a"
@@ -56,9 +56,17 @@ def record(cache: Cache, op: str, artifact: Artifact) -> Result:
     for name in chosen.outputs:
         data = raw(there[name])
         dtype = str(there[name].dtype).removeprefix("torch.")
-        outputs.append(Output(name=name, dtype=dtype, shape=tuple(there[name].shape), digest=digest(data), sample=sample(data)))
+        outputs.append(
+            Output(name=name, dtype=dtype, shape=tuple(there[name].shape), digest=digest(data), sample=sample(data))
+        )
     return Result(
-        manifest=about.manifest, op=op, key=artifact.key, config=config, problem=chosen.problem, inputs=inputs, outputs=tuple(outputs)
+        manifest=about.manifest,
+        op=op,
+        key=artifact.key,
+        config=config,
+        problem=chosen.problem,
+        inputs=inputs,
+        outputs=tuple(outputs),
     )
 
 
@@ -96,7 +104,9 @@ def record_all(caches: list[Path], folder: Path) -> list[Result]:
     """All variants, by several processes at once, and by as many as it takes."""
     total = sum(1 for _ in variants(caches))
     with ThreadPoolExecutor(SHARDS) as pool:
-        parts = list(pool.map(lambda shard: _record_shard(caches, folder / f"part{shard}.tmp", shard, total), range(SHARDS)))
+        parts = list(
+            pool.map(lambda shard: _record_shard(caches, folder / f"part{shard}.tmp", shard, total), range(SHARDS))
+        )
     results = {number: result for part in parts for number, result in part.items()}
     return [results[number] for number in sorted(results)]
 

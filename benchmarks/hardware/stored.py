@@ -1,4 +1,4 @@
-"""What a GPU gave for one problem of each variant: digests of all arguments, and the outputs' bits or a sample of them."""
+"""What a GPU gave for one problem of each variant: digests of the arguments, and the outputs or a sample of them."""
 
 from __future__ import annotations
 

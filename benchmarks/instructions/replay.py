@@ -1,6 +1,6 @@
 """Runs the measured kernels on the emulator, on the inputs that the GPU had.
 
-    python -m instructions.replay [FILE]       # which cases differ from the stored results, and how
+python -m instructions.replay [FILE]       # which cases differ from the stored results, and how
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def main() -> int:
         equal = sum(not r.different and not r.refused and not r.payloads for r in results)
         refused = sum(bool(r.refused) for r in results)
         nans = sum(bool(r.payloads) and not r.different for r in results)
-        counts = f"{equal} of {len(results)} equal in every bit, {nans} but for the bits of NaNs, {refused} not emulated"
+        counts = (
+            f"{equal} of {len(results)} equal in every bit, {nans} but for the bits of NaNs, {refused} not emulated"
+        )
         print(f"{part.__name__}: {counts}")
         for result in results:
             if result.different or result.refused:

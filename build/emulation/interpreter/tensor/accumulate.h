@@ -1,8 +1,8 @@
 // How tensor cores add: D = A * B + D for one step along K. Operands are decoded: every element is exact in float32.
 //
 // The model is bitwise equal to an H200 in all that benchmarks/instructions measures (mma.sync and wgmma of float16,
-// bfloat16, tf32 and float8). For tcgen05 it follows what was published of B200 (MMA-Sim, arXiv 2511.10909), and was not
-// measured. tests/build/emulation/hardware replays the measured results.
+// bfloat16, tf32 and float8). For tcgen05 it follows what was published of B200 (MMA-Sim, arXiv 2511.10909), and was
+// not measured. tests/build/emulation/hardware replays the measured results.
 #pragma once
 #include "../core/program.h"
 #include "../scalar/formats.h"
