@@ -104,7 +104,8 @@ class Emulations:
     def __init__(
         self, cache: Cache, store: Store, seconds: float, options: EmulationOptions, *, beside: int = 1
     ) -> None:
-        self._cache, self._store, self._seconds, self._options = cache, store, seconds, options
+        self._cache, self._seconds, self._options = cache, seconds, options
+        self._ptx = KeptPtx(cache, store)
         self._threads = max(1, processors() // beside)
         self._child: ChildProcess | None = None
         self._cleanup = ExitStack()
@@ -131,9 +132,13 @@ class Emulations:
     ) -> tuple[Check, ...]:
         """The checks of an artifact; raises Unsupported if its PTX is not emulated."""
         how = self._options
+        artifact = next((a for a in self._cache.op(op).artifacts if a.key == key), None)
+        if artifact is None:
+            return _lost(problem, f"{self._cache.path} was replaced while this ran: run it again")
         request = {
             "op": op,
             "key": key,
+            "ptx": self._ptx.text(op, artifact),
             "seed": seed,
             "problem": problem,
             "most": how.most if most is None else min(most, how.most),
@@ -173,7 +178,6 @@ class Emulations:
         recorder.write_bytes(recorder_library(toolchain.gcc, SOURCE, soname))
         settings = {
             "cache": str(self._cache.path.absolute()),
-            "store": str(self._store.path.absolute()),
             "folder": str(self._folder),
             "ffi": str(toolchain.ffi / "libtvm_ffi.so"),
             "recorder": str(recorder),
