@@ -156,3 +156,11 @@ def test_nothing_is_allocated_after_the_permit_is_gone() -> None:
         "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 32; END:",
         "tensor memory",
     )
+
+
+def test_a_block_gives_back_what_it_has_allocated() -> None:
+    fails(
+        "BASE .reg .pred first; setp.lt.u32 first, %tid.x, 32;"
+        "@first tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 64;",
+        "tensor memory",
+    )
