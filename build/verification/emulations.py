@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.emulation.errors import Unsupported
@@ -28,6 +28,7 @@ from precast.kernels.authoring.launching.cases import LeftOut, Selected
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader.contract.format import fields
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.evidence import EMULATION
@@ -86,6 +87,13 @@ def with_ptx(cache: Cache, store: Store, chosen: Sequence[Selected | LeftOut]) -
     return cases
 
 
+class Texts(Protocol):
+    """The PTX of artifacts."""
+
+    def text(self, op: str, artifact: Artifact) -> str:
+        """The PTX of an artifact of an op."""
+
+
 class Emulations:
     """A process that emulates artifacts of a cache, started when it is needed. Use it in a ``with`` block.
 
@@ -99,13 +107,22 @@ class Emulations:
         How they are emulated.
     beside
         How many such processes there are at once.
+    ptx
+        Where the PTX of artifacts comes from, if not from these.
     """
 
     def __init__(
-        self, cache: Cache, store: Store, seconds: float, options: EmulationOptions, *, beside: int = 1
+        self,
+        cache: Cache,
+        store: Store,
+        seconds: float,
+        options: EmulationOptions,
+        *,
+        beside: int = 1,
+        ptx: Texts | None = None,
     ) -> None:
         self._cache, self._seconds, self._options = cache, seconds, options
-        self._ptx = KeptPtx(cache, store)
+        self._ptx: Texts = ptx or KeptPtx(cache, store)
         self._threads = max(1, processors() // beside)
         self._child: ChildProcess | None = None
         self._cleanup = ExitStack()

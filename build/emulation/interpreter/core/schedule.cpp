@@ -81,6 +81,7 @@ Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
   if (result == Turn::Done) {
     ++changes;
     ended_some_ = true;
+    if (races_) races_->warp_ends(warp);
     if (--block.live == 0) {
       if (const u32 columns = columns_taken(block))
         throw Fault(fault::TENSOR_MEMORY, "the block ends, and " + std::to_string(columns) + " columns are allocated");
@@ -104,6 +105,7 @@ bool Machine::effects_pending() const {
 }
 
 void Machine::let_effects_happen() {
+  if (live_.empty()) ++turn; // nobody else counts turns
   for (const auto &grid : grids_)
     for (const auto &cluster : grid->resident)
       for (const auto &block : cluster->blocks)
