@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ add.u32 to, to, 128; add.u64 place, place, 128; add.u32 at, at, 128; bra COPY; E
 """
 
 
-def load(instruction: str, maps: Array, tensor: Array, size: int, *, expected: int = 0, **options: int) -> Array:
+def load(instruction: str, maps: Array, tensor: Array, size: int, *, expected: int = 0, **options: Any) -> Array:
     """The bytes in shared memory after a copy; ``expected`` is what the mbarrier waits for."""
     arrive = f"@first mbarrier.arrive.expect_tx.shared.b64 _, [barrier], {expected or size};"
     text = kernel(
@@ -43,8 +44,8 @@ def copy(rank: int, at: Sequence[int], *, mode: str = "tile", tail: str = "") ->
     """The instruction."""
     where = ", ".join(map(str, at))
     return (
-        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes [to], [map, {{{where}}}], "
-        f"[barrier]{tail};"
+        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes "
+        f"[to], [map, {{{where}}}], [barrier]{tail};"
     )
 
 
@@ -71,7 +72,9 @@ SHAPES = [
 
 @pytest.mark.parametrize(("shape", "box", "at", "steps"), SHAPES)
 @pytest.mark.parametrize("kind", ["float16", "float32", "uint8"])
-def test_boxes_of_one_to_five_dimensions(shape, box, at, steps, kind: str) -> None:
+def test_boxes_of_one_to_five_dimensions(
+    shape: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...], steps: tuple[int, ...], kind: str
+) -> None:
     if kind == "uint8":
         box = (box[0] * 2, *box[1:])
     tensor = np.random.default_rng(1).integers(1, 100, shape).astype(kind)
