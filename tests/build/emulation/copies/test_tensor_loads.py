@@ -150,6 +150,29 @@ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
         assert out[0].tobytes() == out[1].tobytes() == tensor[4:12].tobytes()
 
 
+def test_a_pair_of_blocks_reports_to_the_mbarrier_of_one_of_them() -> None:
+    """With cta_group::2, the bytes of both blocks complete at the block whose parity the mbarrier's address has."""
+    tensor = np.random.default_rng(6).integers(0, 1 << 16, (16, 32), np.uint16)
+    instruction = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+        ".cta_group::2 [to], [map, {0, 4}], [leaders], mask;"
+    )
+    body = f"""
+.reg .b16 mask; .reg .pred sends, leads; .reg .b32 rank, leaders; mov.u16 mask, 3; mov.u32 rank, %cluster_ctarank;
+{_BEGIN} mapa.shared::cluster.u32 leaders, barrier, 0; setp.eq.and.u32 leads, rank, 0, first;
+@leads mbarrier.arrive.expect_tx.shared.b64 _, [barrier], 1024;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+setp.eq.and.u32 sends, rank, 1, first; @sends {instruction}
+mul.wide.u32 place, rank, 512; add.u64 out, out, place; setp.ne.u32 leads, rank, 0; @leads bra COPIED;
+WAIT: mbarrier.try_wait.parity.shared.b64 ready, [barrier], 0; @!ready bra WAIT; COPIED:
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+{_END[_END.index("mov.u32 at") :].replace("BYTES", "512")}
+"""
+    out = np.zeros((2, 512), np.uint8)
+    run_ptx(kernel(body, "u64 map, u64 in, u64 out"), [tensor_map(tensor, (32, 8)), tensor, out], grid=2, cluster=2)
+    assert out[0].tobytes() == out[1].tobytes() == tensor[4:12].tobytes()
+
+
 @pytest.mark.parametrize("offsets", [(0, 0), (2, 1)])
 def test_im2col_walks_through_the_pixels(offsets: tuple[int, int]) -> None:
     """Images of 5 x 6 pixels with a filter of 3 x 3 and a border of 1: the corners are -1 and -1."""
