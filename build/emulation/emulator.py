@@ -28,7 +28,8 @@ _NONE = (1 << 32) - 1
 class EmulatedLaunch:
     """A launch: a kernel's name, its sizes, the bytes of each parameter.
 
-    ``overlap`` is programmatic dependent launch: the grid may begin before the one before it has ended.
+    ``overlap`` is programmatic dependent launch: the grid may begin before the one before it has ended. Launches of one
+    ``device`` are in order; those of several are there at once, as the ranks of a collective.
     """
 
     kernel: str
@@ -37,6 +38,7 @@ class EmulatedLaunch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared: int = 0
     overlap: bool = False
+    device: int = 0
     parameters: tuple[bytes, ...] = ()
 
 
@@ -203,6 +205,7 @@ class Emulator:
         structure.cluster[:] = launch.cluster
         structure.dynamic_shared = launch.shared
         structure.overlap = launch.overlap
+        structure.device = launch.device
 
     def _fault(self, fault: FaultStructure, launches: Sequence[EmulatedLaunch]) -> EmulationFault:
         kernel = launches[fault.launch].kernel

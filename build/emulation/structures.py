@@ -68,6 +68,7 @@ class LaunchStructure(ctypes.Structure):
         ("dynamic_shared", c_uint32),
         ("multiprocessors", c_uint32),
         ("overlap", c_uint32),
+        ("device", c_uint32),
     )
 
 

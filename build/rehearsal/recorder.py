@@ -21,8 +21,8 @@ from precast.build.link import elf
 from precast.build.link.linker import FLAGS, host_libraries
 from precast.build.link.runtime import COMPILE, SHARED, run
 from precast.build.link.toolchain import Toolchain
-from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.contract.abi.dlpack import dtype_code
+from precast.loader.contract.format.program.call_leaves import DrawnTensor
 
 SOURCE = Path(__file__).with_name("recorder.c")
 _SECONDS = 120

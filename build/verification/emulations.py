@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.emulation.errors import Unsupported
@@ -28,6 +28,7 @@ from precast.kernels.authoring.launching.cases import LeftOut, Selected
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader.contract.format import fields
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.evidence import EMULATION
@@ -86,6 +87,13 @@ def with_ptx(cache: Cache, store: Store, chosen: Sequence[Selected | LeftOut]) -
     return cases
 
 
+class Texts(Protocol):
+    """The PTX of artifacts."""
+
+    def text(self, op: str, artifact: Artifact) -> str:
+        """The PTX of an artifact of an op."""
+
+
 class Emulations:
     """A process that emulates artifacts of a cache, started when it is needed. Use it in a ``with`` block.
 
@@ -99,12 +107,22 @@ class Emulations:
         How they are emulated.
     beside
         How many such processes there are at once.
+    ptx
+        Where the PTX of artifacts comes from, if not from these.
     """
 
     def __init__(
-        self, cache: Cache, store: Store, seconds: float, options: EmulationOptions, *, beside: int = 1
+        self,
+        cache: Cache,
+        store: Store,
+        seconds: float,
+        options: EmulationOptions,
+        *,
+        beside: int = 1,
+        ptx: Texts | None = None,
     ) -> None:
-        self._cache, self._store, self._seconds, self._options = cache, store, seconds, options
+        self._cache, self._seconds, self._options = cache, seconds, options
+        self._ptx: Texts = ptx or KeptPtx(cache, store)
         self._threads = max(1, processors() // beside)
         self._child: ChildProcess | None = None
         self._cleanup = ExitStack()
@@ -131,9 +149,13 @@ class Emulations:
     ) -> tuple[Check, ...]:
         """The checks of an artifact; raises Unsupported if its PTX is not emulated."""
         how = self._options
+        artifact = next((a for a in self._cache.op(op).artifacts if a.key == key), None)
+        if artifact is None:
+            return _lost(problem, f"{self._cache.path} was replaced while this ran: run it again")
         request = {
             "op": op,
             "key": key,
+            "ptx": self._ptx.text(op, artifact),
             "seed": seed,
             "problem": problem,
             "most": how.most if most is None else min(most, how.most),
@@ -173,7 +195,6 @@ class Emulations:
         recorder.write_bytes(recorder_library(toolchain.gcc, SOURCE, soname))
         settings = {
             "cache": str(self._cache.path.absolute()),
-            "store": str(self._store.path.absolute()),
             "folder": str(self._folder),
             "ffi": str(toolchain.ffi / "libtvm_ffi.so"),
             "recorder": str(recorder),

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from precast.build.emulation.errors import Unsupported
+from precast.build.errors import NoPtx
 from precast.build.verification.evidence import EarlierEvidence
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.launching.cases import LeftOut, Selected, misfit
@@ -154,6 +155,8 @@ def _verified(
         result = replace(result, checks=launches.checks(case.op, result.key, **how))  # type: ignore[arg-type]
     except Unsupported as error:
         result = replace(result, refused=str(error), opcode=error.opcode)
+    except NoPtx as error:
+        result = replace(result, left_out=str(error))
     return replace(result, seconds=time.perf_counter() - start)
 
 

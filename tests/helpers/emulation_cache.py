@@ -38,8 +38,8 @@ def emulated_kernel(
     opened = Cache(cache)
     accepts = select if callable(select) else lambda artifact: artifact.key.startswith(select)
     artifact = next(artifact for artifact in opened.op(op).artifacts if accepts(artifact))
-    opener = EmulatedOpener(opened, KeptPtx(opened, Store(store)), _runtime(_soname(opened)), _folder())
-    return opener.open(op, artifact, written=written)
+    opener = EmulatedOpener(opened, _runtime(_soname(opened)), _folder())
+    return opener.open(op, artifact, KeptPtx(opened, Store(store)).text(op, artifact), written=written)
 
 
 def _soname(cache: Cache) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from ctypes import c_int64, c_void_p
 from typing import Any
 
-from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.contract.abi.dlpack import DEVICES, ManagedTensor, Tensor, dtype_code
 from precast.loader.contract.abi.tvm_ffi_abi import (
     ARRAY,
@@ -20,6 +19,7 @@ from precast.loader.contract.abi.tvm_ffi_abi import (
     pointer_value,
     take_error,
 )
+from precast.loader.contract.format.program.call_leaves import DrawnTensor
 from precast.loader.contract.format.signature import Argument
 
 _PAIR = "_x2"  # torch writes two elements of 4 bits in a byte so, DLPack without the underscore

@@ -15,8 +15,6 @@ from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.child.serve import Answer, serve
 from precast.build.emulation.errors import Unsupported
 from precast.build.ipc.message import Message
-from precast.build.store.store import Store
-from precast.build.verification.kept_ptx import KeptPtx
 from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.verification.check import Check
 from precast.loader.errors import IntegrityError
@@ -35,7 +33,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
     torch.set_num_threads(settings["threads"])
     cache = Cache(Path(settings["cache"]))
     runtime = RecordingRuntime(settings["ffi"], settings["recorder"])
-    opener = EmulatedOpener(cache, KeptPtx(cache, Store(Path(settings["store"]))), runtime, Path(settings["folder"]))
+    opener = EmulatedOpener(cache, runtime, Path(settings["folder"]))
 
     def answer(request: Mapping[str, Any]) -> Message:
         op, key = request["op"], request["key"]
@@ -47,7 +45,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
         instructions = 0
         try:
             written = {*declaration.outputs, *declaration.workspace}
-            kernel = opener.open(op, artifact, written=written, limit=request["limit"])
+            kernel = opener.open(op, artifact, request["ptx"], written=written, limit=request["limit"])
             for check in emulate(kernel, declaration, artifact.config, Emulated.parse(request)):
                 if kernel.spent.refused:
                     return _refused(kernel.spent.refused)

@@ -10,9 +10,8 @@ from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.host_code import HostCode, ObjectCode, ProgramCode
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.emulation.emulator import Emulator, ScheduleOptions
-from precast.build.errors import NoPtx
+from precast.build.emulation.errors import Unsupported
 from precast.build.gpu.profile import profile_of
-from precast.build.verification.kept_ptx import KeptPtx
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.machine.facts import ATTRIBUTES
 from precast.loader.resolve.cache import Cache
@@ -25,25 +24,25 @@ class EmulatedOpener:
 
     Parameters
     ----------
-    cache, ptx
-        The cache, and the PTX of its artifacts.
+    cache
+        What has the artifacts.
     runtime
         The recording runtime, under the name of the cache's runtime library.
     folder
         Where libraries are written, from which they are opened.
     """
 
-    def __init__(self, cache: Cache, ptx: KeptPtx, runtime: RecordingRuntime, folder: Path) -> None:
-        self._cache, self._ptx, self._runtime, self._folder = cache, ptx, runtime, folder
+    def __init__(self, cache: Cache, runtime: RecordingRuntime, folder: Path) -> None:
+        self._cache, self._runtime, self._folder = cache, runtime, folder
 
     def open(
-        self, op: str, artifact: Artifact, *, written: Collection[str] | None = None, limit: int = 0
+        self, op: str, artifact: Artifact, ptx: str, *, written: Collection[str] | None = None, limit: int = 0
     ) -> EmulatedKernel:
-        """An artifact as a kernel. Raises NoPtx, or Unsupported for PTX that is not emulated.
+        """An artifact as a kernel; raises Unsupported for PTX that is not emulated.
 
         ``written`` names what it may write; ``limit`` is the most warp instructions of a call.
         """
-        emulator = Emulator([self._ptx.text(op, artifact)])
+        emulator = Emulator([ptx])
         kernels = {r.kernel: [size for _, size in emulator.program(r.kernel).parameters] for r in artifact.resources}
         facts = numbers_of(artifact)
         options = ScheduleOptions(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
@@ -52,7 +51,7 @@ class EmulatedOpener:
     def _host_code(self, artifact: Artifact, kernels: Mapping[str, list[int]], facts: Mapping[str, int]) -> HostCode:
         if artifact.kind == "cubin":
             if artifact.program is None:
-                raise NoPtx("it is a cubin without a host program, for tools to read")
+                raise Unsupported("a cubin without a host program, for tools to read")
             return ProgramCode(artifact.program, artifact.signature, kernels)
         code = self._cache.read(artifact.blob)
         library = self._folder / f"{hashlib.sha256(code).hexdigest()}.so"

@@ -1,6 +1,7 @@
 // The machine's making, and what it says of a fault.
 #include "machine.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "../memory/memory.h"
@@ -9,6 +10,8 @@
 Machine::Machine(const Launch *launches, u32 count, const Schedule &schedule)
     : schedule(schedule), random(schedule.seed), launches_(launches), launch_count_(count),
       memory_(std::make_unique<Memory>(*this, launches, count)) {
+  begun_.resize(count);
+  for (u32 i = 0; i < count; ++i) devices_ = std::max(devices_, launches[i].device + 1);
   if (schedule.check_races) races_ = std::make_unique<Races>(*this, launches, count);
 }
 
@@ -20,7 +23,7 @@ u32 Machine::line_of(const Warp &warp) const {
 
 bool Machine::earlier_grids_ended(const Grid &grid) const {
   for (const auto &other : grids_)
-    if (other->number < grid.number) return false;
+    if (other->number < grid.number && other->launch->device == grid.launch->device && !other->over()) return false;
   return true;
 }
 

@@ -43,6 +43,7 @@ private:
   void find_way_out(bool moved);
   [[noreturn]] void hang();
   // residency.cpp
+  bool may_begin(u32 number, bool stuck) const;
   void start_grids(bool stuck);
   bool start_clusters(bool stuck);
   bool has_room(const Grid &grid) const;
@@ -59,7 +60,8 @@ private:
   std::vector<std::unique_ptr<Grid>> grids_; // those that have begun and not ended, in order
   std::vector<Warp *> live_;                 // of all resident clusters
   std::vector<std::unique_ptr<Cluster>> spare_;
-  u32 next_launch_ = 0, resident_blocks_ = 0, resident_clusters_ = 0, wanted_clusters_ = 1;
+  std::vector<bool> begun_; // of each launch
+  u32 first_launch_ = 0, devices_ = 1, resident_blocks_ = 0, resident_clusters_ = 0, wanted_clusters_ = 1;
   u64 unchanged_rounds_ = 0, changes_seen_ = 0, instructions_at_change_ = 0, tried_at_ = 0;
   bool ended_some_ = false;
   Warp *current_ = nullptr;

@@ -143,6 +143,7 @@ struct Launch {
   u32 dynamic_shared;
   u32 multiprocessors; // of the GPU: as in Schedule
   u32 overlap;         // programmatic dependent launch: it may begin before the launch before it has ended
+  u32 device;          // launches of one device are in order, those of several at once
 };
 
 struct Counts {

@@ -76,17 +76,24 @@ void begin_block(Machine &machine, Block &block, const Launch &launch) {
 } // namespace
 
 // With programmatic dependent launch a grid may begin when all blocks of the one before it let it, or have ended.
+// Devices do not wait for each other.
+bool Machine::may_begin(u32 number, bool stuck) const {
+  const Launch &launch = launches_[number];
+  for (u32 i = 0; i < number; ++i)
+    if (!begun_[i] && launches_[i].device == launch.device) return false;
+  const Grid *last = nullptr;
+  for (const auto &grid : grids_)
+    if (grid->launch->device == launch.device && !grid->over()) last = grid.get();
+  return !last || (launch.overlap && (adversarial() || stuck) && last->blocks_triggered == last->blocks);
+}
+
 void Machine::start_grids(bool stuck) {
-  while (next_launch_ < launch_count_) {
-    const Launch &launch = launches_[next_launch_];
-    if (!grids_.empty()) {
-      const Grid &last = *grids_.back();
-      const bool may = launch.overlap && (adversarial() || stuck) && last.blocks_triggered == last.blocks;
-      if (!may) return;
-    }
+  for (u32 number = first_launch_; number < launch_count_; ++number) {
+    if (begun_[number] || !may_begin(number, stuck)) continue;
+    const Launch &launch = launches_[number];
     auto grid = std::make_unique<Grid>();
     grid->launch = &launch;
-    grid->number = next_launch_++;
+    grid->number = number;
     grid->blocks = u64(launch.grid[0]) * launch.grid[1] * launch.grid[2];
     for (int i = 0; i < 3; ++i)
       if (launch.cluster[i] == 0 || launch.grid[i] % launch.cluster[i])
@@ -94,8 +101,10 @@ void Machine::start_grids(bool stuck) {
     grid->clusters = grid->blocks / blocks_of(launch);
     if (grid->clusters == 0) throw Fault(fault::UNSUPPORTED, "the grid has no blocks");
     grids_.push_back(std::move(grid));
+    begun_[number] = true;
     ++changes;
   }
+  while (first_launch_ < launch_count_ && begun_[first_launch_]) ++first_launch_;
 }
 
 bool Machine::has_room(const Grid &grid) const {
@@ -103,7 +112,7 @@ bool Machine::has_room(const Grid &grid) const {
   const u32 threads = std::max(threads_of(launch), 1u);
   const u32 each = std::max(1u, std::min({THREADS_OF_A_MULTIPROCESSOR / threads, BLOCKS_OF_A_MULTIPROCESSOR,
                                           SHARED_OF_A_MULTIPROCESSOR / shared_of(launch)}));
-  return resident_blocks_ + blocks_of(launch) <= schedule.multiprocessors * each;
+  return resident_blocks_ + blocks_of(launch) <= schedule.multiprocessors * each * devices_;
 }
 
 // As many clusters as are wanted, or as many again where all others wait; whether one began.

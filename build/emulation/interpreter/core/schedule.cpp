@@ -80,6 +80,7 @@ Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
   if (result == Turn::Done) {
     ++changes;
     ended_some_ = true;
+    if (races_) races_->warp_ends(warp);
     if (--block.live == 0) {
       --block.cluster->live;
       Grid &grid = *block.cluster->grid;
@@ -101,6 +102,7 @@ bool Machine::effects_pending() const {
 }
 
 void Machine::let_effects_happen() {
+  if (live_.empty()) ++turn; // nobody else counts turns
   for (const auto &grid : grids_)
     for (const auto &cluster : grid->resident)
       for (const auto &block : cluster->blocks)

@@ -101,4 +101,6 @@ struct Grid {
   u64 next_cluster = 0, clusters = 0;
   u64 blocks = 0, blocks_ended = 0, blocks_triggered = 0; // griddepcontrol.launch_dependents, or their end
   std::vector<std::unique_ptr<Cluster>> resident;
+
+  bool over() const { return resident.empty() && next_cluster == clusters; }
 };

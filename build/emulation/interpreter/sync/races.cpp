@@ -32,7 +32,7 @@ Races::Races(Machine &machine, const Launch *launches, u32 count)
     : state_(std::make_unique<State>(machine, launches, count)) {}
 Races::~Races() = default;
 
-Races::State::State(Machine &machine, const Launch *launches, u32 count) : machine(machine) {
+Races::State::State(Machine &machine, const Launch *launches, u32 count) : machine(machine), launches(launches) {
   for (u32 i = 0; i < count; ++i)
     for (u32 k = 0; k < launches[i].range_count; ++k)
       if (const Range &range = launches[i].ranges[k]; range.writable) written.push_back({range.begin, range.end});
@@ -74,6 +74,7 @@ Agent Races::warp_begins(Warp &warp) {
     auto clock = std::make_unique<ClusterClock>();
     clock->number = u32(state.clusters.size()) + 1;
     clock->grid = grid.number;
+    clock->device = grid.launch->device;
     std::copy(std::begin(cluster.id), std::end(cluster.id), clock->id);
     state.resident[&cluster] = clock->number;
     state.clusters.push_back(std::move(clock));
@@ -98,18 +99,28 @@ Agent Races::warp_begins(Warp &warp) {
   clock->warp = &warp;
   clock->source = add_source(*clock->cluster, {Source::Warp, Kind::Count, false, block.rank, warp.index});
   clock->knows.cluster = clock->cluster->number;
-  clock->knows.grids = state.known_grids(grid);
+  clock->knows.grids = state.known_grids(grid.number);
   clock->knows.of(clock->source).seen = 1;
   state.warps[index] = std::move(clock);
   return (index + 1) << 1;
 }
 
-// Everything before this grid has ended, unless it may overlap with the grid before it.
-u32 Races::State::known_grids(const Grid &grid) {
-  if (grids_known.size() <= grid.number) grids_known.resize(grid.number + 1, ~0u);
-  u32 &known = grids_known[grid.number];
-  if (known == ~0u) known = grid.launch->overlap && grid.number ? grids_known[grid.number - 1] : grid.number;
-  return known;
+// Everything before a grid of its device has ended, unless it may overlap with the grid before it.
+u32 Races::State::known_grids(u32 number) const {
+  if (!launches[number].overlap) return number;
+  for (u32 i = number; i-- > 0;)
+    if (launches[i].device == launches[number].device) return known_grids(i);
+  return number;
+}
+
+void Races::warp_ends(Warp &warp) {
+  WarpClock &clock = state_->warp(warp.agent);
+  const GroupClock &bulk = clock.groups[int(Kind::Bulk)];
+  if (!bulk.started || clock.knows.of(bulk.reads).seen >= bulk.started) return;
+  Fault fault(fault::COPY, "the warp ends, and a copy that it started at line " + std::to_string(bulk.line) +
+                               " may still read shared memory (cp.async.bulk.wait_group.read)");
+  fault.other_line = bulk.line;
+  throw fault;
 }
 
 void Races::cluster_ends(Cluster &cluster) {
@@ -173,7 +184,9 @@ Agent Races::at_mbarrier(Agent warp, Block &mine, u32 mbarrier) {
 
 Agent Races::in_group(Agent warp, Kind kind) {
   WarpClock &clock = state_->warp(warp);
-  const GroupClock &group = state_->group(clock, kind);
+  GroupClock &group = state_->group(clock, kind);
+  group.started = group.step;
+  group.line = state_->machine.line_of(*clock.warp);
   OperationClock operation;
   operation.source = group.source;
   operation.reads = group.reads;
@@ -200,7 +213,6 @@ void Races::end(Agent agent) {
 void Races::commit(Agent warp, Kind kind) {
   GroupClock &group = state_->group(state_->warp(warp), kind);
   group.commits.push_back(group.step++);
-  ++group.committed;
 }
 
 void Races::wait(Agent warp, Kind kind, u32 left, bool reads) {

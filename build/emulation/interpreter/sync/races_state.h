@@ -23,7 +23,8 @@ struct ClusterClock { // kept after the cluster's end: epochs have its number
 struct GroupClock { // operations of a kind that a warp has started
   u32 source = 0, reads = 0;
   u32 step = 0;            // of those that are started now; 0: none has been
-  u64 committed = 0;       // groups
+  u32 started = 0;         // the step of the last one
+  u32 line = 0;            // of the last one
   std::deque<u32> commits; // the last step of each of the latest groups
 };
 
@@ -90,9 +91,9 @@ struct Races::State {
   State(Machine &machine, const Launch *launches, u32 count);
 
   Machine &machine;
+  const Launch *launches;
   std::vector<std::unique_ptr<ClusterClock>> clusters; // by number - 1
   std::unordered_map<const Cluster *, u32> resident;
-  std::vector<u32> grids_known; // of each grid when its blocks begin
   std::vector<std::unique_ptr<WarpClock>> warps;
   std::vector<u32> free_warps;
   std::vector<OperationClock> operations;
@@ -114,7 +115,7 @@ struct Races::State {
   std::shared_ptr<const Knowledge> snapshot(WarpClock &warp);
   GroupClock &group(WarpClock &warp, Kind kind);
   SyncObject &object(u64 key, u32 cluster);
-  u32 known_grids(const Grid &grid);
+  u32 known_grids(u32 number) const;
   bool is_written(u64 address);
   std::string describe(const Epoch &epoch) const;
 };

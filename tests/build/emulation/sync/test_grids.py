@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
+from precast.build.emulation.emulator import EmulatedLaunch, Emulator, MemoryRange
+from precast.build.emulation.errors import EmulationFault
+from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, options, run
 
 # Each grid doubles what the one before has left, and adds one.
 DEPENDENT = Kernel(
@@ -117,3 +119,59 @@ def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
     assert kind in twin.kinds
     if twin.at:
         assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
+
+
+def test_ranks_on_several_devices_wait_for_each_other() -> None:
+    text = module(
+        """
+        ld.param.b64 %rd4, [k_param_3];
+        setp.ne.b32 %p1, %r1, 0;
+        mul.wide.u32 %rd10, %r1, 4;
+        add.s64 %rd11, %rd1, %rd10;
+        st.global.b32 [%rd11], %r1;
+        bar.sync 0;
+        @%p1 bra met;
+        atom.global.sys.release.exch.b32 %r2, [%rd4], 1;
+        again:
+        ld.acquire.sys.global.b32 %r3, [%rd3];
+        setp.eq.b32 %p2, %r3, 0;
+        @%p2 bra again;
+        met:
+        bar.sync 0;
+        add.s64 %rd12, %rd2, %rd10;
+        ld.global.b32 %r4, [%rd12];
+        st.global.b32 [%rd11+256], %r4;
+        """,
+        4,
+    )
+    vectors = np.zeros((2, 128), np.int32)
+    signals = np.zeros(2, np.int32)
+    memory = [
+        MemoryRange(a.ctypes.data, a.ctypes.data + a.nbytes, True, name) for a, name in ((vectors, "x"), (signals, "s"))
+    ]
+
+    def launches(devices: tuple[int, int]) -> list[EmulatedLaunch]:
+        pointers = [(vectors[r], vectors[1 - r], signals[r:], signals[1 - r :]) for r in range(2)]
+        return [
+            EmulatedLaunch(
+                kernel="k",
+                grid=(1, 1, 1),
+                block=(64, 1, 1),
+                device=device,
+                parameters=tuple(a.ctypes.data.to_bytes(8, "little") for a in own),
+            )
+            for device, own in zip(devices, pointers, strict=True)
+        ]
+
+    for seed in range(10):
+        vectors[:], signals[:] = 0, 0
+        Emulator([text]).run(launches((0, 1)), memory, options(seed))
+        np.testing.assert_array_equal(vectors[:, 64:], [np.arange(64)] * 2)
+    signals[:] = 0
+    with pytest.raises(EmulationFault, match="wait for what does not come"):
+        Emulator([text]).run(launches((0, 0)), memory, options(0))
+    for weak in ("sys.release", "acquire.sys"):
+        signals[:] = 0
+        relaxed = text.replace(weak, weak.replace("release", "relaxed").replace("acquire", "relaxed"))
+        with pytest.raises(EmulationFault, match="nothing orders them"):
+            Emulator([relaxed]).run(launches((0, 1)), memory, options(1))
