@@ -56,7 +56,7 @@ ROWS = f"""{HEAD}.visible .entry k(.param .u64 in, .param .u64 out) {{ {REGISTER
     ret; }}"""
 
 SETUP = f"""{HEAD}.extern .shared .align 128 .b8 buffer[];
-    .visible .entry k(.param .u64 out) {{ {REGISTERS} 
+    .visible .entry k(.param .u64 out) {{ {REGISTERS}
     ld.param.u64 %rd0, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4; add.s64 %rd0, %rd0, %rd1;
     {" ".join(f"ld.global.b32 %r{i}, [%rd0];" for i in range(10, 210))}
     {" ".join(f"add.u32 %r1, %r1, %r{i};" for i in range(10, 210))}

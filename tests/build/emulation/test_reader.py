@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+
 from precast.build.emulation.emulator import Emulator
 from precast.build.emulation.errors import Unsupported
 from precast.build.emulation.ptx.module import Statement
 from precast.build.emulation.ptx.reader import read_module
-
 from tests.helpers.emulation import kernel, run_ptx
 
 STORE = "mov.u32 %r1, %laneid; mad.wide.u32 %rd1, %r1, 4, out; st.global.u32 [%rd1], %r9;"

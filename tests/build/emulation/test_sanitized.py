@@ -24,12 +24,21 @@ FILES = (
 @pytest.mark.slow
 def test_with_sanitizers() -> None:
     """In a process that has AddressSanitizer from the start, since Python does not link it."""
-    command = ["g++", "-print-file-name=libasan.so"]
-    runtime = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    if not os.path.isabs(runtime):
+    preloaded = []
+    for name in ("libasan.so", "libstdc++.so"):
+        command = ["g++", f"-print-file-name={name}"]
+        preloaded.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    if not all(map(os.path.isabs, preloaded)):
         pytest.skip("g++ has no libasan.so")
-    environment = dict(os.environ, LD_PRELOAD=runtime, ASAN_OPTIONS="detect_leaks=0", **{SANITIZED: "1"})
-    arguments = [*(str(HERE / name) for name in FILES if (HERE / name).exists()), "-q", "-x", "-p", "no:cacheprovider"]
+    environment = dict(os.environ, LD_PRELOAD=":".join(preloaded), ASAN_OPTIONS="detect_leaks=0", **{SANITIZED: "1"})
+    arguments = [
+        *(str(HERE / name) for name in FILES if (HERE / name).exists()),
+        "-q",
+        "-x",
+        "-s",
+        "-p",
+        "no:cacheprovider",
+    ]  # -s: what a sanitizer prints is seen
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *arguments], env=environment, capture_output=True, text=True, check=False
     )
