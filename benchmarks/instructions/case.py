@@ -111,7 +111,7 @@ def _plain() -> Iterator[Case]:
                 types = _types(opcode)
                 operands = _kinds(takes, types)
                 last = ", 0xe8" if opcode.startswith("lop3") else ""
-                letters = [c for c in "abc"[: len(operands)]]
+                letters = list("abc"[: len(operands)])
                 if opcode.startswith(("sqrt.rn.f64", "rcp.rn.f64")):
                     operands, letters = operands[:1], ["a"]
                 text = ", ".join("{" + c + "}" for c in ["d", *letters])

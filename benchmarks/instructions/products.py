@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - opcodes and their operands stay on one line
 """Products of tensor cores: shapes, kinds, and where each thread has its elements."""
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ setp.lt.u32 %q, %n, {words};
 
 
 def wgmma_ptx(product: Product) -> str:
-    """A kernel of four warps for each tile: A and B come through shared memory, steps follow each other in one group."""
+    """A kernel of four warps for each tile: A and B come through shared memory, all steps are one group."""
     count = 2 if product.c == "f16" else 4
     bytes_a, bytes_b = 2048 * product.steps, 256 * product.steps
     copies = COPY.format(shared="sa", pointer="pa", words=bytes_a // 4, entry=entry(product))

@@ -86,6 +86,15 @@ def decode(kind: str, bits: Matrix) -> NDArray[np.float64]:
     return np.where(bits >> np.uint64(width + digits) & np.uint64(1) == 1, -number, number)
 
 
+def _in_order(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Products of matrices with the sums in one order, on every machine."""
+    total = np.zeros((len(a), a.shape[1], b.shape[2]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(a.shape[2]):
+            total += a[:, :, k, None] * b[:, k, None, :]
+    return total
+
+
 def _rounded(kind: str, numbers: NDArray[np.float64]) -> Words:
     with np.errstate(over="ignore"):
         if kind == "f32":
@@ -120,8 +129,7 @@ def tiles(product: Product) -> tuple[Matrix, Matrix, Matrix]:
                 special = values(kind if kind != "tf32" else "f32", array.size, stream).reshape(array.shape)
                 array[some] = special[some]
         if name == "opposite":
-            with np.errstate(over="ignore", invalid="ignore"):
-                c = _rounded(product.c, -np.matmul(decode(product.a, a), decode(product.b, b)))
+            c = _rounded(product.c, -_in_order(decode(product.a, a), decode(product.b, b)))
             c = c ^ stream.below(4, c.size).reshape(c.shape)
         parts.append((a, b, c))
     a, b, c = (np.concatenate([part[i] for part in parts]) for i in range(3))
