@@ -21,7 +21,7 @@ HEAD = """# Kernels
 
 - *shipped*: the manifests, and their variants for each target; two manifests may list the same variant.
 - *emulated*: the variants of each target that were right when they ran without a GPU, from their PTX
-  ([emulation](emulation.md)). The others are wrong, *refused* with the instruction that is not emulated, or *too large*.
+  ([emulation](emulation.md)). The others are wrong, *refused* with an instruction that is not emulated, or *too large*.
 - *verified*: the variants that were launched on this GPU and compared with their reference ([verifying](verifying.md)),
   or the tests that launch them. An empty cell means that no result is stored.
 - *ratio*: the time of the fastest peer over ours, in the geometric mean of all problems: above 1, ours is faster.

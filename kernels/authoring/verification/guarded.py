@@ -93,8 +93,8 @@ def enclose(
         last = max(end_of(tensors[name]) for name in names)
         some = tensors[names[0]]
         least = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
-        place = first - some.untyped_storage().data_ptr() if moved else first
-        buffer, offset = _buffer(last - first, (least or place), max(_ALIGN, 2 * least), some.device)
+        like = first - some.untyped_storage().data_ptr() if moved else first
+        buffer, offset = _buffer(last - first, (least or like), max(_ALIGN, 2 * least), some.device)
         buffer.fill_(pattern)
         views = {}
         for name in names:
