@@ -3,6 +3,8 @@
     python benchmarks/emulation_hardware.py record OUT CACHE...     # on a GPU
     python benchmarks/emulation_hardware.py compare OUT CACHE... [--store STORE] [--json FILE]      # anywhere
 
+    python benchmarks/emulation_hardware.py page JSON...            # writes the table of docs/emulation-hardware.md
+
 `record` launches and keeps the bits of the outputs; `compare` emulates the same and compares.
 
 Inputs are made on the CPU from a seed, and their digests are kept, so that both work on the same bits.
@@ -11,6 +13,7 @@ Inputs are made on the CPU from a seed, and their digests are kept, so that both
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -30,11 +33,18 @@ def main() -> int:
     commands.choices["compare"].add_argument("--store", type=Path, help="the store that keeps the PTX of the caches")
     commands.choices["compare"].add_argument("-j", type=int, default=1, help="processes")
     commands.choices["compare"].add_argument("--op", action="append", default=[])
+    commands.add_parser("page").add_argument("json", type=Path, nargs="+")
     child = commands.add_parser("record-from")
     child.add_argument("start", type=int)
     child.add_argument("out", type=Path)
     child.add_argument("caches", type=Path, nargs="+")
     options = parser.parse_args()
+    if options.command == "page":
+        from hardware.page import write
+
+        rows = [row for path in options.json for row in json.loads(path.read_text())]
+        write(Path(__file__).parent.parent / "docs" / "emulation-hardware.md", rows)
+        return 0
     if options.command == "compare":
         from hardware.comparison import compare_all
 

@@ -65,7 +65,7 @@ def compare_all(
     _work[:] = [(*artifacts[r.op, r.config], r, store or Path("store")) for r in asked]
     find_library()  # compiled here, and not by each process
     results: list[Compared] = []
-    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=4) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=50) as pool:
         for compared in pool.imap(_compare_one, range(len(_work)), chunksize=1):
             results.append(compared)
             print(compared, flush=True)
@@ -86,7 +86,8 @@ def _compare_one(number: int) -> Compared:
     cache, op, artifact, result, store = _work[number]
     if _openers is None:
         _openers = Openers(Path(tempfile.mkdtemp(prefix="compare-")), Store(store))
-    return compare(_openers.of(cache), op, artifact, result)
+    opener, kept = _openers.of(cache)
+    return compare(opener, kept, op, artifact, result)
 
 
 class Openers:
@@ -95,10 +96,10 @@ class Openers:
     def __init__(self, folder: Path, store: Store) -> None:
         self._folder, self._store = folder, store
         self._runtimes: dict[str, RecordingRuntime] = {}
-        self._openers: dict[Path, EmulatedOpener] = {}
+        self._openers: dict[Path, tuple[EmulatedOpener, KeptPtx]] = {}
 
-    def of(self, cache: Cache) -> EmulatedOpener:
-        """The opener of a cache."""
+    def of(self, cache: Cache) -> tuple[EmulatedOpener, KeptPtx]:
+        """The opener of a cache, and its PTX."""
         if cache.path not in self._openers:
             sonames = {runtime.host.arch: runtime.soname for runtime in cache.index.runtimes}
             soname = sonames.get(platform.machine(), "recorder.so")
@@ -108,7 +109,8 @@ class Openers:
                 ffi = toolchain.ffi / "libtvm_ffi.so"
                 self._runtimes[soname] = RecordingRuntime(str(ffi), str(self._folder / soname))
             runtime = self._runtimes[soname]
-            self._openers[cache.path] = EmulatedOpener(cache, KeptPtx(cache, self._store), runtime, self._folder)
+            opener = EmulatedOpener(cache, runtime, self._folder)
+            self._openers[cache.path] = opener, KeptPtx(cache, self._store)
         return self._openers[cache.path]
 
 
@@ -126,7 +128,7 @@ def _artifacts(caches: Sequence[Path]) -> Iterator[tuple[Cache, str, Artifact]]:
                     yield cache, op, artifact
 
 
-def compare(opener: EmulatedOpener, op: str, artifact: Artifact, result: Result) -> Compared:
+def compare(opener: EmulatedOpener, kept: KeptPtx, op: str, artifact: Artifact, result: Result) -> Compared:
     """Emulate one variant on the inputs that the GPU had."""
     import torch
 
@@ -136,11 +138,13 @@ def compare(opener: EmulatedOpener, op: str, artifact: Artifact, result: Result)
     if chosen is None or chosen.problem != result.problem:
         return Compared(**about, verdict="failed", reason="another problem is chosen now: record again")
     mine = {name: digest(raw(v)) for name, v in chosen.values.items() if isinstance(v, torch.Tensor)}
+    for name in declaration.workspace:  # what it holds before a launch may be anything
+        mine.pop(name, None)
     if different := sorted(name for name in mine if mine[name] != result.inputs.get(name)):
         return Compared(**about, verdict="failed", reason=f"inputs differ from the GPU's: {', '.join(different)}")
     begun = time.monotonic()
     try:
-        kernel = opener.open(op, artifact, limit=LIMIT)
+        kernel = opener.open(op, artifact, kept.text(op, artifact), limit=LIMIT)
         kernel.options = type(kernel.options)(limit=LIMIT, multiprocessors=kernel.options.multiprocessors)
         bound(kernel, chosen.values)()
     except Exception as error:
