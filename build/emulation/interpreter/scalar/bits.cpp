@@ -109,17 +109,21 @@ template <class A, class B> u32 dot2(u32 a, u32 b, u32 c, u32 half) {
   UNARY(cnot_##T, T, T, a == 0 ? 1 : 0)                                                                                \
   BINARY(shl_##T, T, T, u32, shift_left(a, b))                                                                         \
   BINARY(shr_##T, T, T, u32, shift_right(a, b))
+// clang-format off: these are no declarations
 LOGIC(u16)
 LOGIC(u32)
 LOGIC(u64)
 BINARY(shr_s16, s16, s16, u32, shift_right(a, b))
-BINARY(shr_s32, s32, s32, u32, shift_right(a, b)) BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
+BINARY(shr_s32, s32, s32, u32, shift_right(a, b))
+BINARY(shr_s64, s64, s64, u32, shift_right(a, b))
 
-    TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c)) TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
-        TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c)) TERNARY(bfe_s64, s64, s64, u32, u32, extract(a, b, c))
+TERNARY(bfe_u32, u32, u32, u32, u32, extract(a, b, c))
+TERNARY(bfe_s32, s32, s32, u32, u32, extract(a, b, c))
+TERNARY(bfe_u64, u64, u64, u32, u32, extract(a, b, c))
+TERNARY(bfe_s64, s64, s64, u32, u32, extract(a, b, c))
+// clang-format on
 
-            template <class T>
-            static void insert_field(Warp &warp, const Insn &insn, u32 active) {
+template <class T> static void insert_field(Warp &warp, const Insn &insn, u32 active) {
   const auto *from = held<T>(warp, insn.a[1]), *into = held<T>(warp, insn.a[2]);
   const u32 *position = warp.word(insn.a[3]), *length = warp.word(insn.a[4]);
   compute<T>(warp, insn.a[0], active,
@@ -134,6 +138,7 @@ OPERATION(bfi_u64) {
   return Outcome::Next;
 }
 
+// clang-format off: these are no declarations
 BINARY(bmsk_clamp, u32, u32, u32, shift_left(b >= 32 ? ~0u : (1u << b) - 1, a))
 BINARY(bmsk_wrap, u32, u32, u32, ((1u << (b & 31)) - 1) << (a & 31))
 BINARY(szext_clamp_u32, u32, u32, u32, b >= 32 ? a : a & ((1u << b) - 1))
@@ -147,17 +152,21 @@ UNARY(clz_u32, u32, u32, a ? u32(__builtin_clz(a)) : 32)
 UNARY(clz_u64, u32, u64, a ? u32(__builtin_clzll(a)) : 64)
 UNARY(brev_u32, u32, u32, reversed(a))
 UNARY(brev_u64, u64, u64, reversed_wide(a))
+// clang-format on
+
 #define FIND(T)                                                                                                        \
   UNARY(bfind_##T, u32, T, highest(a))                                                                                 \
   UNARY(bfind_shift_##T, u32, T, highest_shift(a))
+// clang-format off: these are no declarations
 FIND(u32)
 FIND(s32)
 FIND(u64)
 FIND(s64)
 TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
+// clang-format on
 
-    // The table of lop3 is in `immediate`: its bit at place 4 a + 2 b + c.
-    OPERATION(lop3) {
+// The table of lop3 is in `immediate`: its bit at place 4 a + 2 b + c.
+OPERATION(lop3) {
   const u32 table = u32(insn.immediate);
   u32 terms[8];
   for (u32 i = 0; i < 8; ++i) terms[i] = table >> i & 1 ? ~0u : 0;
@@ -168,12 +177,16 @@ TERNARY(fns, u32, u32, u32, s32, nth_set(a, b, c))
   return Outcome::Next;
 }
 
+// clang-format off: these are no declarations
 TERNARY(prmt, u32, u32, u32, u32, permuted(a, b, c))
+// clang-format on
+
 OPERATION(prmt_mode) {
   const u32 mode = u32(insn.immediate);
   map<u32, u32, u32, u32>(warp, insn, active, [=](u32 a, u32 b, u32 c) { return permuted_by_mode(a, b, c, mode); });
   return Outcome::Next;
 }
+// clang-format off: these are no declarations
 TERNARY(shf_l_wrap, u32, u32, u32, u32, funnel_left(a, b, c & 31))
 TERNARY(shf_l_clamp, u32, u32, u32, u32, funnel_left(a, b, at_most_32(c)))
 TERNARY(shf_r_wrap, u32, u32, u32, u32, funnel_right(a, b, c & 31))
@@ -183,13 +196,17 @@ TERNARY(dp4a_uu, u32, u32, u32, u32, dot4<u8, u8>(a, b, c))
 TERNARY(dp4a_us, u32, u32, u32, u32, dot4<u8, s8>(a, b, c))
 TERNARY(dp4a_su, u32, u32, u32, u32, dot4<s8, u8>(a, b, c))
 TERNARY(dp4a_ss, u32, u32, u32, u32, dot4<s8, s8>(a, b, c))
+// clang-format on
+
 #define DOT2(NAME, A, B)                                                                                               \
   TERNARY(dp2a_lo_##NAME, u32, u32, u32, u32, dot2<A, B>(a, b, c, 0))                                                  \
   TERNARY(dp2a_hi_##NAME, u32, u32, u32, u32, dot2<A, B>(a, b, c, 1))
+// clang-format off: these are no declarations
 DOT2(uu, u16, u8)
 DOT2(us, u16, s8)
 DOT2(su, s16, u8)
 DOT2(ss, s16, s8)
+// clang-format on
 
 // Predicates hold a bit for each lane.
 OPERATION(and_pred) {

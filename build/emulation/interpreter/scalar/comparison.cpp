@@ -78,7 +78,8 @@ INTEGER(u16)
 INTEGER(s16)
 INTEGER(u32)
 INTEGER(s32)
-INTEGER(u64) INTEGER(s64)
+INTEGER(u64)
+INTEGER(s64)
 
 #define FLOAT(T, WORD, READ)                                                                                           \
   SETP(eq_##T, EQ, T, WORD, READ)                                                                                      \
@@ -95,11 +96,13 @@ INTEGER(u64) INTEGER(s64)
   SETP(geu_##T, GEU, T, WORD, READ)                                                                                    \
   SETP(num_##T, NUM, T, WORD, READ)                                                                                    \
   SETP(nan_##T, NOT, T, WORD, READ)
-    FLOAT(f32, u32, f32_of) FLOAT(ftz_f32, u32, flushed_word) FLOAT(f64, u64, f64_of) FLOAT(f16, u32, f16_value)
-        FLOAT(bf16, u32, bf16_value)
+FLOAT(f32, u32, f32_of)
+FLOAT(ftz_f32, u32, flushed_word)
+FLOAT(f64, u64, f64_of)
+FLOAT(f16, u32, f16_value)
+FLOAT(bf16, u32, bf16_value)
 
-            template <class Word>
-            static Outcome choose(Warp &warp, const Insn &insn, u32 active) {
+template <class Word> static Outcome choose(Warp &warp, const Insn &insn, u32 active) {
   const Word *a = reinterpret_cast<Word *>(warp.word(insn.a[1])), *b = reinterpret_cast<Word *>(warp.word(insn.a[2]));
   const u32 predicate = warp.predicate(insn.a[3]);
   compute<Word>(warp, insn.a[0], active, [=](u32 lane) { return predicate >> lane & 1 ? a[lane] : b[lane]; });

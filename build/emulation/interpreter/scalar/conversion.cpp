@@ -79,7 +79,10 @@ FROM(u8)
 FROM(s8)
 FROM(u16)
 FROM(s16)
-FROM(u32) FROM(s32) FROM(u64) FROM(s64)
+FROM(u32)
+FROM(s32)
+FROM(u64)
+FROM(s64)
 
 #define INTEGER_OF(D)                                                                                                  \
   OPERATION(cvt_##D##_f32) { return to_integer<D, f32>(warp, insn, active, same); }                                    \
@@ -87,11 +90,17 @@ FROM(u32) FROM(s32) FROM(u64) FROM(s64)
   OPERATION(cvt_##D##_f64) { return to_integer<D, f64>(warp, insn, active, same_wide); }                               \
   OPERATION(cvt_##D##_f16) { return to_integer<D, u32>(warp, insn, active, f16_value); }                               \
   OPERATION(cvt_##D##_bf16) { return to_integer<D, u32>(warp, insn, active, bf16_value); }
-    INTEGER_OF(u8) INTEGER_OF(s8) INTEGER_OF(u16) INTEGER_OF(s16) INTEGER_OF(u32) INTEGER_OF(s32) INTEGER_OF(u64)
-        INTEGER_OF(s64)
+INTEGER_OF(u8)
+INTEGER_OF(s8)
+INTEGER_OF(u16)
+INTEGER_OF(s16)
+INTEGER_OF(u32)
+INTEGER_OF(s32)
+INTEGER_OF(u64)
+INTEGER_OF(s64)
 
-    // Between float32 and float64, and to whole numbers of the same type.
-    OPERATION(cvt_f64_f32) {
+// Between float32 and float64, and to whole numbers of the same type.
+OPERATION(cvt_f64_f32) {
   const bool ftz = insn.immediate & MODE_FTZ;
   map<f64, f32>(warp, insn, active, [=](f32 a) { return f64(ftz ? flushed(a) : a); });
   return Outcome::Next;

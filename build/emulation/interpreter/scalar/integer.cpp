@@ -40,9 +40,11 @@ u32 relu(s32 a) { return a < 0 ? 0 : u32(a); }
   BINARY(mul_lo_##T, T, T, T, T(u64(a) * u64(b)))                                                                      \
   TERNARY(mad_lo_##T, T, T, T, T, T(u64(a) * u64(b) + u64(c)))                                                         \
   UNARY(neg_##T, T, T, T(0u - a))
+// clang-format off: these are no declarations
 WRAPPING(u16)
 WRAPPING(u32)
 WRAPPING(u64)
+// clang-format on
 
 #define SIGNED_OR_NOT(T)                                                                                               \
   BINARY(min_##T, T, T, T, a < b ? a : b)                                                                              \
@@ -51,26 +53,44 @@ WRAPPING(u64)
   TERNARY(mad_hi_##T, T, T, T, T, T(std::make_unsigned_t<T>(high_product(a, b)) + std::make_unsigned_t<T>(c)))         \
   BINARY(div_##T, T, T, T, quotient(a, b))                                                                             \
   BINARY(rem_##T, T, T, T, remainder(a, b))
+// clang-format off: these are no declarations
 SIGNED_OR_NOT(u16)
 SIGNED_OR_NOT(s16)
-SIGNED_OR_NOT(u32) SIGNED_OR_NOT(s32) SIGNED_OR_NOT(u64) SIGNED_OR_NOT(s64)
+SIGNED_OR_NOT(u32)
+SIGNED_OR_NOT(s32)
+SIGNED_OR_NOT(u64)
+SIGNED_OR_NOT(s64)
+// clang-format on
 
 #define WIDENING(T, W)                                                                                                 \
   BINARY(mul_wide_##T, W, T, T, W(W(a) * W(b)))                                                                        \
   TERNARY(mad_wide_##T, W, T, T, W, W(std::make_unsigned_t<W>(W(a) * W(b)) + std::make_unsigned_t<W>(c)))
-    WIDENING(u16, u32) WIDENING(s16, s32) WIDENING(u32, u64) WIDENING(s32, s64)
+// clang-format off: these are no declarations
+WIDENING(u16, u32)
+WIDENING(s16, s32)
+WIDENING(u32, u64)
+WIDENING(s32, s64)
 
-        UNARY(abs_s16, s16, s16, magnitude(a)) UNARY(abs_s32, s32, s32, magnitude(a))
-            UNARY(abs_s64, s64, s64, magnitude(a))
+UNARY(abs_s16, s16, s16, magnitude(a))
+UNARY(abs_s32, s32, s32, magnitude(a))
+UNARY(abs_s64, s64, s64, magnitude(a))
 
-                BINARY(add_sat_s32, s32, s32, s32, saturate(s64(a) + b))
-                    BINARY(sub_sat_s32, s32, s32, s32, saturate(s64(a) - b))
-                        TERNARY(mad_hi_sat_s32, s32, s32, s32, s32, saturate(s64(high_product(a, b)) + c))
-                            BINARY(min_relu_s32, u32, s32, s32, relu(a < b ? a : b))
-                                BINARY(max_relu_s32, u32, s32, s32, relu(a > b ? a : b))
+BINARY(add_sat_s32, s32, s32, s32, saturate(s64(a) + b))
+BINARY(sub_sat_s32, s32, s32, s32, saturate(s64(a) - b))
+TERNARY(mad_hi_sat_s32, s32, s32, s32, s32, saturate(s64(high_product(a, b)) + c))
+BINARY(min_relu_s32, u32, s32, s32, relu(a < b ? a : b))
+BINARY(max_relu_s32, u32, s32, s32, relu(a > b ? a : b))
+// clang-format on
 
 #define SAD(T) TERNARY(sad_##T, T, T, T, T, T(T(a < b ? T(b - a) : T(a - b)) + c))
-                                    SAD(u16) SAD(u32) SAD(u64) SAD(s16) SAD(s32) SAD(s64)
+// clang-format off: these are no declarations
+SAD(u16)
+SAD(u32)
+SAD(u64)
+SAD(s16)
+SAD(s32)
+SAD(s64)
+// clang-format on
 
 // mul24 and mad24 take the lower 24 bits of their operands.
 #define LOW24(T)                                                                                                       \
@@ -78,4 +98,7 @@ SIGNED_OR_NOT(u32) SIGNED_OR_NOT(s32) SIGNED_OR_NOT(u64) SIGNED_OR_NOT(s64)
   BINARY(mul24_hi_##T, u32, T, T, u32(s64(T(u32(a) << 8) >> 8) * s64(T(u32(b) << 8) >> 8) >> 16))                      \
   TERNARY(mad24_lo_##T, u32, T, T, u32, u32(s64(T(u32(a) << 8) >> 8) * s64(T(u32(b) << 8) >> 8)) + c)                  \
   TERNARY(mad24_hi_##T, u32, T, T, u32, u32(s64(T(u32(a) << 8) >> 8) * s64(T(u32(b) << 8) >> 8) >> 16) + c)
-                                        LOW24(u32) LOW24(s32)
+// clang-format off: these are no declarations
+LOW24(u32)
+LOW24(s32)
+// clang-format on
