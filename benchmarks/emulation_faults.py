@@ -4,10 +4,11 @@
     python benchmarks/emulation_faults.py .work/faults --faults 60 --seed 1
     python benchmarks/emulation_faults.py .work/faults --unchanged --seeds 50
 
-For each fault a family of kernels takes its turn, and one of its variants, and one statement of its PTX that is executed, is
-chosen at random: it is dropped, its address or expected bytes are shifted, or its predicate is inverted. The variant is then
-verified by emulation as it is by ``precast verify --emulate``. A fault is found if a check fails. One that is not is printed with
-its line, to be looked at: a wait that never blocks with these sizes, or an initialisation that nothing uses, changes nothing.
+For each fault a family of kernels takes its turn, and one of its variants, and one statement of its PTX that is
+executed, is chosen at random: it is dropped, its address or expected bytes are shifted, or its predicate is inverted.
+The variant is then verified by emulation as by ``precast verify --emulate``. A fault is found if a check fails. One that
+is not is printed with its line, to be looked at: a wait that never blocks with these sizes, or an initialisation that
+nothing uses, changes nothing.
 
 With --unchanged nothing is planted: every check must pass. Exits with 1 where one does not, or under 90% are found.
 """
@@ -59,6 +60,7 @@ class Place:
     edited: Edited
     emulations: Emulations
     changes: list[Mutation] = field(default_factory=list)
+    known: frozenset[str] | None = None  # what fails without a change
 
     @property
     def family(self) -> str:
@@ -73,10 +75,15 @@ class Place:
             checks = self.emulations.checks(self.case.op, artifact.key, seed=0, problem=None, most=None)
         except Unsupported as error:
             return f"refused: {error}"
-        return next((check.fault for check in checks if check.fault), "")
+        failed = [str(check) for check in checks if check.fault]
+        if mutation is None:
+            self.known = frozenset(failed)
+        return next((text for text in failed if mutation is None or text not in (self.known or ())), "")
 
     def executed(self, chance: random.Random) -> Mutation | None:
         """A change of a statement that is executed."""
+        if self.known is None:
+            self.fault(None)
         self.changes = self.changes or mutations(self.edited.kept.text(self.case.op, self.case.artifact))
         for _ in range(_ATTEMPTS):
             mutation = one_of(self.changes, chance)
@@ -103,6 +110,8 @@ def main() -> int:
         for path in arguments.caches:
             for place in places(path, store, options, processes):
                 families.setdefault(place.family, []).append(place)
+        if not families:
+            parser.error("the caches have no kernel that can be emulated: build with --keep ptx")
         if arguments.unchanged:
             return unchanged(families)
         return plant(families, arguments.faults, arguments.seed)
@@ -113,9 +122,11 @@ def places(path: Path, store: Store, options: EmulationOptions, processes: ExitS
     cache = Cache(path)
     edited = Edited(KeptPtx(cache, store))
     emulations = processes.enter_context(Emulations(cache, store, _SECONDS, options, ptx=edited))
-    for case in selected(cache, ()):
+    for case in selected(cache, tuple(sorted(cache.index.ops))):
         if isinstance(case, Selected):
             yield Place(case, edited, emulations)
+        else:
+            print(f"{case.op} {case.artifact.target} is left out: {case.reason}", flush=True)
 
 
 def unchanged(families: dict[str, list[Place]]) -> int:

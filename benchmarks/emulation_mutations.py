@@ -1,4 +1,4 @@
-"""Changes of one statement of PTX, as a programmer's mistake makes them: dropped, shifted, or with the opposite predicate."""
+"""Changes of one statement of PTX: it is dropped, its address is shifted, or its predicate is inverted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OFFSET = re.compile(r"\[(%?\w+)(?:\+(\d+))?\]")
 _DROPPED = {
     "barrier": ("bar.", "barrier."),
     "wait": (
-        "cp.async.wait", "cp.async.bulk.wait", "wgmma.wait", "tcgen05.wait::st", "griddepcontrol.wait", "mbarrier.try_wait",
-        "mbarrier.test_wait",
+        "cp.async.wait", "cp.async.bulk.wait", "wgmma.wait", "tcgen05.wait::st", "griddepcontrol.wait",
+        "mbarrier.try_wait", "mbarrier.test_wait",
     ),
     "fence": ("fence", "membar", "wgmma.fence"),
     "commit": ("cp.async.commit", "cp.async.bulk.commit", "wgmma.commit", "tcgen05.commit", "cp.async.mbarrier"),

@@ -114,6 +114,7 @@ u32 Races::State::known_grids(u32 number) const {
 }
 
 void Races::warp_ends(Warp &warp) {
+  state_->check_redundant();
   WarpClock &clock = state_->warp(warp.agent);
   const GroupClock &bulk = clock.groups[int(Kind::Bulk)];
   if (!bulk.started || clock.knows.of(bulk.reads).seen >= bulk.started) return;
