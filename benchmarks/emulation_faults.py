@@ -5,10 +5,10 @@
     python benchmarks/emulation_faults.py .work/faults --unchanged --seeds 50
 
 For each fault a family of kernels takes its turn, and one of its variants, and one statement of its PTX that is
-executed, is chosen at random: it is dropped, its address or expected bytes are shifted, or its predicate is inverted.
-The variant is then verified by emulation as by ``precast verify --emulate``. A fault is found if a check fails. One that
-is not is printed with its line, to be looked at: a wait that never blocks with these sizes, or an initialisation that
-nothing uses, changes nothing.
+executed, is chosen at random: it is dropped, its address or expected bytes are shifted, or its predicate is
+inverted. The variant is then verified by emulation as by ``precast verify --emulate``. A fault is found if a check
+fails. One that is not is printed with its line, to be looked at: a wait that never blocks with these sizes, or an
+initialisation that nothing uses, changes nothing.
 
 With --unchanged nothing is planted: every check must pass. Exits with 1 where one does not, or under 90% are found.
 """

@@ -22,7 +22,8 @@ def module(body: str, parameters: int, *, registers: str = "", target: str = "sm
     loads = "\n".join(f"ld.param.b64 %rd{i + 1}, [{name}];" for i, name in enumerate(names))
     return (
         f".version 8.8\n.target {target}\n.address_size 64\n.visible .entry k({signature})\n{{\n"
-        f".reg .pred %p<16>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<64>;\n{registers}\n{loads}\nmov.u32 %r1, %tid.x;\n{body}\n}}\n"
+        f".reg .pred %p<16>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<64>;\n{registers}\n{loads}\n"
+        f"mov.u32 %r1, %tid.x;\n{body}\n}}\n"
     )
 
 
@@ -75,9 +76,9 @@ def run(kernel: Kernel, text: str, seed: int) -> None:
             block=(kernel.block, 1, 1),
             cluster=(kernel.cluster, 1, 1),
             parameters=parameters,
-            overlap=kernel.overlap and i > 0,
+            overlap=kernel.overlap,
         )
-        for i in range(kernel.launches)
+        for _ in range(kernel.launches)
     ]
     Emulator([text]).run(launches, memory, options(seed))
     np.testing.assert_array_equal(output, kernel.output)

@@ -179,6 +179,12 @@ void Races::tensor(Agent agent, Block &owner, u32 lane, u32 column, u32 lanes, u
 void Races::global(Agent agent, u64 address, u64 bytes, Access access, Proxy proxy, u32 line) {
   if (!bytes || !state_->is_written(address)) return;
   Accessor accessor = make(*state_, agent, access, proxy, line, "global");
+  if (writes(access) && accessor.knows.grids < accessor.cluster.grid) {
+    Fault fault(fault::RACE, "a write of global memory at " + hex(address) +
+                                 ", which the grid before may still use: nothing waits for it (griddepcontrol.wait)");
+    fault.line = line;
+    throw fault;
+  }
   for (u64 at = address, end = address + bytes; at < end;) {
     const u64 page = at / PAGE * PAGE, most = std::min(end, page + PAGE);
     Shadow *&last = state_->last_page;
