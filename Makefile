@@ -20,7 +20,7 @@ JOBS ?= auto
 # Those of this project, and the one that precast new --ci writes.
 WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 
-C_FILES = $(shell find loader/native build tests -name '*.[ch]')
+C_FILES = $(shell find loader/native build tests -name '*.[ch]' -o -name '*.cpp')
 
 TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 

@@ -2,8 +2,8 @@
 
     python benchmarks/emulation_opcodes.py FOLDER [--opcode WORD]... [--pack]
 
-A line for each reason: how often, in how many files, the reason, and an example with its file and line. The exit status is 1 if
-anything is refused.
+A line for each reason: how often, in how many files, the reason, and an example with its file and line. The exit
+status is 1 if anything is refused.
 """
 
 from __future__ import annotations

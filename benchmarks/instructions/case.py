@@ -61,7 +61,9 @@ class Case:
         for i, kind in enumerate(self.operands):
             loads += [f"ld.param.u64 %at, [p{'abc'[i]}];", "add.s64 %at, %at, %i;", f"ld.global.b64 %x{i}, [%at];"]
             width = bits(kind)
-            loads += [f"cvt.u{width}.u64 {names['abc'[i]]}, %x{i};" if width < 64 else f"mov.b64 {names['abc'[i]]}, %x{i};"]
+            loads += [
+                f"cvt.u{width}.u64 {names['abc'[i]]}, %x{i};" if width < 64 else f"mov.b64 {names['abc'[i]]}, %x{i};"
+            ]
         width = bits(self.result)
         after = f"cvt.u64.u{width} %x3, {names['d']};" if width < 64 else f"mov.b64 %x3, {names['d']};"
         return HEADER + KERNEL.format(
@@ -109,7 +111,7 @@ def _plain() -> Iterator[Case]:
                 types = _types(opcode)
                 operands = _kinds(takes, types)
                 last = ", 0xe8" if opcode.startswith("lop3") else ""
-                letters = [c for c in "abc"[: len(operands)]]
+                letters = list("abc"[: len(operands)])
                 if opcode.startswith(("sqrt.rn.f64", "rcp.rn.f64")):
                     operands, letters = operands[:1], ["a"]
                 text = ", ".join("{" + c + "}" for c in ["d", *letters])
@@ -137,7 +139,9 @@ def _atomics() -> Iterator[Case]:
                 if opcode.startswith(("inc", "dec", "exch", "cas", "and", "or", "xor")):
                     opcode = opcode.replace(".u", ".u" if opcode[:3] in ("inc", "dec") else ".b")
                 body = f"{where} st.{space}.b{width} [%at], {{a}}; atom.{space}.{opcode} {{d}}, [%at], {{b}}{more};"
-                yield Case(f"atom.{space}.{opcode}", body + f" ld.{space}.b{width} {{d}}, [%at];", operands, f"b{width}")
+                yield Case(
+                    f"atom.{space}.{opcode}", body + f" ld.{space}.b{width} {{d}}, [%at];", operands, f"b{width}"
+                )
 
 
 def cases() -> tuple[Case, ...]:

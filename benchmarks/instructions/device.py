@@ -29,7 +29,9 @@ class Device:
         self.check(self.driver.cuModuleLoadData(ctypes.byref(module), image.read_bytes() + b"\0"), f"load {image.name}")
         return module
 
-    def launch(self, module: ctypes.c_void_p, entry: str, blocks: int, threads: int, parameters: list[int | torch.Tensor]) -> None:
+    def launch(
+        self, module: ctypes.c_void_p, entry: str, blocks: int, threads: int, parameters: list[int | torch.Tensor]
+    ) -> None:
         """One launch on the default stream; all parameters have 64 bits."""
         function = ctypes.c_void_p()
         self.check(self.driver.cuModuleGetFunction(ctypes.byref(function), module, entry.encode()), f"find {entry}")

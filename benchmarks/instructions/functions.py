@@ -114,4 +114,7 @@ def entry(opcode: str) -> str:
 def ptx() -> str:
     """One module with a kernel for each function."""
     opcodes = [*FUNCTIONS.values(), *HALVES]
-    return HEADER + "".join(KERNEL.format(entry=entry(o), opcode=o).replace("GIVEN", "G" + entry(o)).replace("RUN", "R" + entry(o)) for o in opcodes)
+    return HEADER + "".join(
+        KERNEL.format(entry=entry(o), opcode=o).replace("GIVEN", "G" + entry(o)).replace("RUN", "R" + entry(o))
+        for o in opcodes
+    )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - opcodes and their operands stay on one line
 """Products of tensor cores: shapes, kinds, and where each thread has its elements."""
 
 from __future__ import annotations
@@ -33,23 +34,43 @@ class Product:
     @property
     def words(self) -> tuple[int, int, int]:
         """Registers of 32 bits of a thread for A, B and C (of `mma.sync`)."""
-        return tuple(n * WIDTHS[t] // 1024 for n, t in ((self.rows * self.k, self.a), (8 * self.k, self.b), (self.rows * 8, self.c)))  # type: ignore[return-value]
+        return tuple(
+            n * WIDTHS[t] // 1024
+            for n, t in ((self.rows * self.k, self.a), (8 * self.k, self.b), (self.rows * 8, self.c))
+        )  # type: ignore[return-value]
 
 
 def products() -> tuple[Product, ...]:
     """Every product that is measured."""
     mma = [(16, "bf16", "bf16", "f32"), (8, "bf16", "bf16", "f32"), (16, "f16", "f16", "f32"), (8, "f16", "f16", "f32")]
     mma += [(16, "f16", "f16", "f16"), (8, "f16", "f16", "f16"), (8, "tf32", "tf32", "f32"), (4, "tf32", "tf32", "f32")]
-    mma += [(32, "e4m3", "e4m3", "f32"), (32, "e5m2", "e4m3", "f32"), (32, "e5m2", "e5m2", "f32"), (16, "e4m3", "e4m3", "f32")]
+    mma += [
+        (32, "e4m3", "e4m3", "f32"),
+        (32, "e5m2", "e4m3", "f32"),
+        (32, "e5m2", "e5m2", "f32"),
+        (16, "e4m3", "e4m3", "f32"),
+    ]
     mma += [(32, "e4m3", "e4m3", "f16"), (32, "s8", "s8", "s32"), (32, "u8", "s8", "s32"), (16, "s8", "s8", "s32")]
     some = [Product("mma", *m) for m in mma]
     some += [Product("mma", 32, "s8", "u8", "s32", option=".satfinite"), Product("mma", 4, "f64", "f64", "f64", rows=8)]
     some += [Product("mma", k, "f64", "f64", "f64") for k in (4, 8, 16)]
-    for k, kind, c in ((16, "bf16", "f32"), (16, "f16", "f32"), (16, "f16", "f16"), (8, "tf32", "f32"), (32, "e4m3", "f32")):
+    for k, kind, c in (
+        (16, "bf16", "f32"),
+        (16, "f16", "f32"),
+        (16, "f16", "f16"),
+        (8, "tf32", "f32"),
+        (32, "e4m3", "f32"),
+    ):
         some += [Product("wgmma", k, kind, kind, c, steps=steps, rows=64) for steps in (1, 4)]
     some += [Product("wgmma", 32, "e5m2", "e4m3", "f32", rows=64), Product("wgmma", 32, "e4m3", "e4m3", "f16", rows=64)]
-    some += [Product("wgmma", 32, "e4m3", "e4m3", "f32", steps=16, rows=64), Product("wgmma", 16, "bf16", "bf16", "f32", steps=16, rows=64)]
-    some += [Product("wgmma", 32, "s8", "s8", "s32", steps=4, rows=64), Product("wgmma", 32, "u8", "s8", "s32", option=".satfinite", rows=64)]
+    some += [
+        Product("wgmma", 32, "e4m3", "e4m3", "f32", steps=16, rows=64),
+        Product("wgmma", 16, "bf16", "bf16", "f32", steps=16, rows=64),
+    ]
+    some += [
+        Product("wgmma", 32, "s8", "s8", "s32", steps=4, rows=64),
+        Product("wgmma", 32, "u8", "s8", "s32", option=".satfinite", rows=64),
+    ]
     return tuple(some)
 
 
@@ -134,7 +155,9 @@ ret;
 def mma_ptx(product: Product) -> str:
     """A kernel of one warp for each tile: registers come from and go to global memory, one after the other."""
     a, b, c = product.words
-    lines = [f"ld.global.b32 %{x}{i}, [%p{x}+{128 * i}];" for x, n in zip("abc", (a, b, c), strict=True) for i in range(n)]
+    lines = [
+        f"ld.global.b32 %{x}{i}, [%p{x}+{128 * i}];" for x, n in zip("abc", (a, b, c), strict=True) for i in range(n)
+    ]
     wide = product.c == "f64"
     registers = {}
     for x, n in zip("abc", (a, b, c), strict=True):
@@ -205,7 +228,7 @@ setp.lt.u32 %q, %n, {words};
 
 
 def wgmma_ptx(product: Product) -> str:
-    """A kernel of four warps for each tile: A and B come through shared memory, steps follow each other in one group."""
+    """A kernel of four warps for each tile: A and B come through shared memory, all steps are one group."""
     count = 2 if product.c == "f16" else 4
     bytes_a, bytes_b = 2048 * product.steps, 256 * product.steps
     copies = COPY.format(shared="sa", pointer="pa", words=bytes_a // 4, entry=entry(product))

@@ -65,7 +65,11 @@ def tensor_products(device: Device, modules: Path) -> dict[str, NDArray[np.gener
 def packed(array: NDArray[np.generic]) -> NDArray[np.uint8]:
     """A sweep's results: the first, then differences in the narrowest type, compressed."""
     steps = np.diff(array.view("<i4").astype(np.int64))
-    kind = next(k for k in ("i1", "<i2", "<i4", "<i8") if len(steps) == 0 or (steps.min() >= np.iinfo(k).min and steps.max() <= np.iinfo(k).max))
+    kind = next(
+        k
+        for k in ("i1", "<i2", "<i4", "<i8")
+        if len(steps) == 0 or (steps.min() >= np.iinfo(k).min and steps.max() <= np.iinfo(k).max)
+    )
     head = array[:1].tobytes() + bytes([np.dtype(kind).itemsize])
     return np.frombuffer(head + lzma.compress(steps.astype(kind).tobytes(), preset=2), np.uint8)
 

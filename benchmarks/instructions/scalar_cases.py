@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line of a table is one case
 """Instructions of one thread: what each takes and gives. Braces stand for all combinations."""
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ def encode(kind: str, sign: Words, exponent: NDArray[np.int64], mantissa: Words)
     return bits << np.uint64(13) if kind == "tf32" else bits
 
 
-def _floats(kind: str, bounds: tuple[int, int], zeros: int, plain: bool, shape: tuple[int, ...], stream: Stream) -> Words:
+def _floats(
+    kind: str, bounds: tuple[int, int], zeros: int, plain: bool, shape: tuple[int, ...], stream: Stream
+) -> Words:
     count = int(np.prod(shape))
     least, greatest = bounds
     exponent = stream.below(greatest - least + 1, count).astype(np.int64) + least
@@ -50,7 +52,9 @@ def _floats(kind: str, bounds: tuple[int, int], zeros: int, plain: bool, shape: 
     bits = encode(kind, stream.below(2, count), exponent, mantissa)
     if kind == "tf32":  # the bits that tf32 does not have
         bits = bits | np.where(stream.often(30, count), stream.below(1 << 13, count), np.uint64(0))
-    return np.where(stream.often(zeros, count), bits & np.uint64(1 << 63 >> (63 - sum(FLOATS[kind]))), bits).reshape(shape)
+    return np.where(stream.often(zeros, count), bits & np.uint64(1 << 63 >> (63 - sum(FLOATS[kind]))), bits).reshape(
+        shape
+    )
 
 
 def _bounds(kind: str, other: str, bounds: tuple[int, int]) -> tuple[int, int]:
@@ -82,6 +86,15 @@ def decode(kind: str, bits: Matrix) -> NDArray[np.float64]:
     return np.where(bits >> np.uint64(width + digits) & np.uint64(1) == 1, -number, number)
 
 
+def _in_order(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Products of matrices with the sums in one order, on every machine."""
+    total = np.zeros((len(a), a.shape[1], b.shape[2]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(a.shape[2]):
+            total += a[:, :, k, None] * b[:, k, None, :]
+    return total
+
+
 def _rounded(kind: str, numbers: NDArray[np.float64]) -> Words:
     with np.errstate(over="ignore"):
         if kind == "f32":
@@ -106,7 +119,9 @@ def tiles(product: Product) -> tuple[Matrix, Matrix, Matrix]:
         b = _floats(product.b, _bounds(product.b, product.a, factors), zeros, plain, shapes[1], stream)
         c = _floats(product.c, _bounds(product.c, product.c, sums), zeros // 2, plain, shapes[2], stream)
         if name == "cancel":
-            a[:, :, 1::2] = a[:, :, ::2] ^ np.uint64(1 << 63 >> (63 - (31 if product.a == "tf32" else sum(FLOATS[product.a]))))
+            a[:, :, 1::2] = a[:, :, ::2] ^ np.uint64(
+                1 << 63 >> (63 - (31 if product.a == "tf32" else sum(FLOATS[product.a])))
+            )
             b[:, 1::2, :] = b[:, ::2, :] ^ stream.below(2, b[:, ::2, :].size).reshape(b[:, ::2, :].shape)
         if name == "special":
             for array, kind in ((a, product.a), (b, product.b), (c, product.c)):
@@ -114,8 +129,7 @@ def tiles(product: Product) -> tuple[Matrix, Matrix, Matrix]:
                 special = values(kind if kind != "tf32" else "f32", array.size, stream).reshape(array.shape)
                 array[some] = special[some]
         if name == "opposite":
-            with np.errstate(over="ignore", invalid="ignore"):
-                c = _rounded(product.c, -np.matmul(decode(product.a, a), decode(product.b, b)))
+            c = _rounded(product.c, -_in_order(decode(product.a, a), decode(product.b, b)))
             c = c ^ stream.below(4, c.size).reshape(c.shape)
         parts.append((a, b, c))
     a, b, c = (np.concatenate([part[i] for part in parts]) for i in range(3))

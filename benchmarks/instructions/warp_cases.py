@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line of a table is one case
 """Instructions of a warp: lanes exchange, vote and reduce."""
 
 # name | body | operands | result | what comes before

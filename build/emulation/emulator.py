@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from precast.build.emulation.errors import EmulationFault, Unsupported
 from precast.build.emulation.interpreter_library import InterpreterLibrary, find_library
@@ -65,9 +65,9 @@ class ScheduleOptions:
     check_races
         Whether accesses are checked that no synchronisation orders.
     limit
-        Of warp instructions of a call; 0: none.
+        The most warp instructions of a call; 0: any number.
     multiprocessors
-        Of the GPU that is emulated.
+        How many the emulated GPU has.
     """
 
     seed: int = 0
@@ -127,9 +127,9 @@ class Emulator:
                 raise Unsupported(f"the PTX has no kernel {kernel}")
             module, function = self._kernels[kernel]
             addresses, _, _ = self._variables(module)
-            made = make_program(module, function, self.library.operations, addresses)
-            self.library.library.precast_load(ctypes.byref(made.structure))
-            self._programs[kernel] = made
+            program = make_program(module, function, self.library.operations, addresses)
+            self.library.library.precast_load(ctypes.byref(program.structure))
+            self._programs[kernel] = program
         return self._programs[kernel]
 
     def run(
@@ -142,8 +142,8 @@ class Emulator:
         programs = [self.program(launch.kernel) for launch in launches]
         kept: list[object] = []
         structures = (LaunchStructure * max(1, len(launches)))()
-        for structure, launch, made in zip(structures, launches, programs, strict=False):
-            self._fill(structure, launch, made, memory, kept)
+        for structure, launch, program in zip(structures, launches, programs, strict=False):
+            self._fill(structure, launch, program, memory, kept)
             structure.multiprocessors = options.multiprocessors
         schedule = ScheduleStructure(
             options.seed, options.delay, options.check_races, options.limit, options.multiprocessors
@@ -154,7 +154,7 @@ class Emulator:
         )
         if failed:
             raise self._fault(fault, launches)
-        return Counts(**{name: getattr(counts, name) for name, _ in CountsStructure._fields_})
+        return Counts(**{field.name: int(getattr(counts, field.name)) for field in fields(Counts)})
 
     def _variables(self, module: Module) -> tuple[dict[str, int], list[MemoryRange], list[object]]:
         """The addresses of a module's variables in global memory, which are made once."""
@@ -177,24 +177,26 @@ class Emulator:
         self,
         structure: LaunchStructure,
         launch: EmulatedLaunch,
-        made: Program,
+        program: Program,
         memory: Sequence[MemoryRange],
         kept: list[object],
     ) -> None:
-        if len(launch.parameters) != len(made.parameters):
-            raise Unsupported(f"{launch.kernel} takes {len(made.parameters)} parameters, not {len(launch.parameters)}")
-        packed = bytearray(int(made.structure.parameter_bytes))
-        for data, (offset, size) in zip(launch.parameters, made.parameters, strict=True):
+        if len(launch.parameters) != len(program.parameters):
+            raise Unsupported(
+                f"{launch.kernel} takes {len(program.parameters)} parameters, not {len(launch.parameters)}"
+            )
+        packed = bytearray(int(program.structure.parameter_bytes))
+        for data, (offset, size) in zip(launch.parameters, program.parameters, strict=True):
             if len(data) != size:
                 raise Unsupported(f"a parameter of {launch.kernel} has {size} bytes, not {len(data)}")
             packed[offset : offset + size] = data
         begin, buffer = _aligned(bytes(packed))
         ranges = [*memory, *self._variables(self._kernels[launch.kernel][0])[1]]
         packed_ranges = (RangeStructure * max(1, len(ranges)))(
-            *((r.begin, r.end, r.writable, i, r.name.encode()) for i, r in enumerate(ranges))
+            *(RangeStructure(r.begin, r.end, r.writable, i, r.name.encode()) for i, r in enumerate(ranges))
         )
-        kept += [buffer, packed_ranges, made]
-        structure.program = ctypes.pointer(made.structure)
+        kept += [buffer, packed_ranges, program]
+        structure.program = ctypes.pointer(program.structure)
         structure.parameters = begin
         structure.ranges = packed_ranges
         structure.range_count = len(ranges)

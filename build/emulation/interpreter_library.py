@@ -28,7 +28,8 @@ COMPILE = (
     "-std=c++17", "-O3", "-fno-strict-aliasing", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-fvisibility=hidden",
     "-Wall", "-Wextra", "-Werror", "-march=native", "-ffile-prefix-map=/=",
 )  # fmt: skip
-LINK = ("-shared", "-Wl,--build-id=none,-z,defs", "-static-libstdc++", "-static-libgcc")
+LINK = ("-shared", "-Wl,--build-id=none,-z,defs")
+STATIC = ("-static-libstdc++", "-static-libgcc")
 SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
@@ -90,14 +91,18 @@ def compile_library(folder: Path, *, sanitize: bool = False) -> Path:
     headers = sorted(SOURCES.rglob("*.h"))
     base = _digest(_compiler_facts(compiler), *flags, *(f"{p.relative_to(SOURCES)}\0{p.read_text()}" for p in headers))
     objects = {p: folder / f"{_digest(base, p.name, p.read_text())}.o" for p in sorted(SOURCES.rglob("*.cpp"))}
-    library = folder / f"{_digest(*LINK, *(path.stem for path in objects.values()))}.so"
+    link = (
+        *LINK,
+        *(() if sanitize else STATIC),
+    )  # AddressSanitizer needs the C++ library that throws to be a shared one
+    library = folder / f"{_digest(*link, *(path.stem for path in objects.values()))}.so"
     if library.exists():
         return library
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda item: _compile(compiler, flags, *item), objects.items()))
     with scratch_folder(folder, ".link-") as scratch:
-        _run([compiler, *flags, *LINK, *objects.values(), "-o", scratch / library.name], "the interpreter")
+        _run([compiler, *flags, *link, *objects.values(), "-o", scratch / library.name], "the interpreter")
         (scratch / library.name).replace(library)
     return library
 

@@ -53,7 +53,7 @@ def make_program(
     lines = tuple(instruction.line for instruction in instructions)
     symbols = lowering.symbols
     packed_constants = (ConstantStructure * len(constants))(
-        *((places.of[register], int(kind), value) for (kind, value), register in constants.items())
+        *(ConstantStructure(places.of[register], int(kind), value) for (kind, value), register in constants.items())
     )
     poisoned = [
         word
@@ -98,7 +98,7 @@ def _pack(lowering: Lowering, instructions: Sequence[Instruction], places: Place
     lists: dict[tuple[int, ...], int] = {}
     code = bytearray()
 
-    def place(operand: Operand) -> int:
+    def place_of(operand: Operand) -> int:
         return -1 if operand.register < 0 else places.of[operand.register]
 
     def listed(values: tuple[int, ...]) -> tuple[int, int]:
@@ -113,9 +113,9 @@ def _pack(lowering: Lowering, instructions: Sequence[Instruction], places: Place
             if isinstance(operand, int):
                 packed.append(operand)
             elif isinstance(operand, Operand):
-                packed.append(place(operand))
+                packed.append(place_of(operand))
             elif isinstance(operand, Pool):
-                packed += listed(tuple(place(one) for one in operand.operands))
+                packed += listed(tuple(place_of(register) for register in operand.operands))
             else:
                 packed += listed(tuple(_jump(lowering, label) for label in operand.labels))
         if len(packed) > OPERANDS:

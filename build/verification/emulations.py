@@ -19,7 +19,7 @@ from precast.build.ipc.capacity import processors
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
-from precast.build.link.toolchain import find_toolchain
+from precast.build.link.toolchain import ffi_folder, program
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
 from precast.build.verification.evidence import date
@@ -188,15 +188,14 @@ class Emulations:
 
     def _start(self) -> ChildProcess:
         find_library()  # here, so that several processes do not compile it at once
-        toolchain = find_toolchain()
         sonames = {runtime.host.arch: runtime.soname for runtime in self._cache.index.runtimes}
         soname = sonames.get(platform.machine(), "recorder.so")
         recorder = self._folder / soname
-        recorder.write_bytes(recorder_library(toolchain.gcc, SOURCE, soname))
+        recorder.write_bytes(recorder_library(program("gcc"), SOURCE, soname))
         settings = {
             "cache": str(self._cache.path.absolute()),
             "folder": str(self._folder),
-            "ffi": str(toolchain.ffi / "libtvm_ffi.so"),
+            "ffi": str(ffi_folder() / "libtvm_ffi.so"),
             "recorder": str(recorder),
             "threads": self._threads,
         }

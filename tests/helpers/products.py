@@ -25,9 +25,10 @@ def place_in_d(m: int, n: int, group: int, stationary: bool, row: int, column: i
 def put_d(memory: Array, matrix: Array, group: int, kind: str, *, column: int, stationary: bool = False) -> None:
     """Put D into tensor memory."""
     bits = codes(matrix, kind)
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            block, lane, at = place_in_d(*matrix.shape, group, stationary, i, j)
+    rows, columns = matrix.shape
+    for i in range(rows):
+        for j in range(columns):
+            block, lane, at = place_in_d(rows, columns, group, stationary, i, j)
             memory[block, lane, column + at] = bits[i, j]
 
 

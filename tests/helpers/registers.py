@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+Array: TypeAlias = Any  # of numpy
 
 
 def load_registers(names: list[str], pointer: str, *, bits: int = 32) -> str:

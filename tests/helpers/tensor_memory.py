@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,17 @@ def _rows(what: str) -> str:
     return "\n".join(lines)
 
 
-_BEGIN = """
+def fill_memory() -> str:
+    """Fill tensor memory from ``in_tmem``."""
+    return _rows("st")
+
+
+def read_memory() -> str:
+    """Write tensor memory to ``out_tmem``."""
+    return _rows("ld")
+
+
+BEGIN = """
 .shared .align 1024 .b8 left[65536]; .shared .align 1024 .b8 right[65536];
 .shared .align 8 .b64 done; .shared .b32 base_at;
 .reg .b32 base, lanes, warp, barrier, rank, peer; .reg .b64 da, db, image; .reg .pred first, mine, ready;
@@ -48,17 +59,17 @@ mov.u32 barrier, done; mov.u32 rank, %cluster_ctarank; mov.u32 peer, base_at;
 bar.sync 0; ld.shared.b32 base, [peer];
 shl.b32 lanes, warp, 21; add.u32 lanes, lanes, base;
 """
-_BEFORE = """
+BEFORE = """
 fence.proxy.async.shared::cta; fence.mbarrier_init.release.cluster;
 tcgen05.fence::before_thread_sync; bar.sync 0;
 barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
 tcgen05.fence::after_thread_sync;
 """
-_AFTER = """
+AFTER = """
 WAIT: mbarrier.try_wait.parity.shared.b64 ready, [barrier], 0; @!ready bra WAIT;
 tcgen05.fence::after_thread_sync;
 """
-_END = """
+END = """
 tcgen05.fence::before_thread_sync; bar.sync 0;
 barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
 @first tcgen05.dealloc.cta_group::GROUP.sync.aligned.b32 base, 512;
@@ -72,7 +83,7 @@ def run_tensor(
     b: Sequence[Operand] = (),
     *,
     group: int = 1,
-    **options: int,
+    **options: Any,
 ) -> Array:
     """Tensor memory of the blocks (group x 128 x 512) after some instructions.
 
@@ -82,21 +93,21 @@ def run_tensor(
     images = [
         np.stack([one.image for one in operands]) if operands else np.zeros((group, 4), np.uint8) for operands in (a, b)
     ]
-    body = [_BEGIN]
+    body = [BEGIN]
     for name, register, operands in (("left", "da", a), ("right", "db", b)):
         if not operands:
             continue
         body.append(f"mul.wide.u32 image, rank, {_IMAGE}; add.u64 image, image, in_{name};")
         body.append(copy_to_shared(name, "image", _IMAGE, LANES))
         body.append(descriptor(register, name, f"{operands[0].tcgen05():#x}", operands[0].start))
-    body += [_rows("st"), _BEFORE, "setp.eq.and.u32 mine, rank, 0, mine;", "@!mine bra DONE;", instructions]
+    body += [fill_memory(), BEFORE, "setp.eq.and.u32 mine, rank, 0, mine;", "@!mine bra DONE;", instructions]
     multicast = ".multicast::cluster" if group == 2 else ""
     mask = ", both" if group == 2 else ""
     body.append(".reg .b16 both; mov.u16 both, 3;")
     body.append(
         f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster{multicast}.b64 [barrier]{mask};"
     )
-    body += ["DONE:", _AFTER, _rows("ld"), _END]
+    body += ["DONE:", AFTER, read_memory(), END]
     text = kernel("\n".join(body).replace("GROUP", str(group)), "u64 in_left, u64 in_right, u64 in_tmem, u64 out_tmem")
     out = np.zeros_like(memory)
     arguments = [*images, memory, out]

@@ -15,7 +15,7 @@ from precast.build.emulation.lowering.operands import Instruction, Target
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """For each register the first and the last instruction that it lives at; those that are read before they are written."""
+    """The first and the last instruction that each register lives at; those that are read before they are written."""
 
     begins: Mapping[int, int]
     ends: Mapping[int, int]
@@ -90,13 +90,13 @@ def _parts(instructions: Sequence[Instruction], places: Mapping[Target, int]) ->
     for index, instruction in enumerate(instructions):
         if instruction.jumps or not instruction.falls_through:
             leaders.add(index + 1)
-    starts = sorted(place for place in leaders if place < len(instructions))
+    starts = sorted(position for position in leaders if position < len(instructions))
     number = {start: i for i, start in enumerate(starts)}
     parts = []
     for i, start in enumerate(starts):
         end = starts[i + 1] if i + 1 < len(starts) else len(instructions)
         last = instructions[end - 1]
-        following = {number[place] for label in last.jumps if (place := _place(label, places)) in number}
+        following = {number[position] for label in last.jumps if (position := _place(label, places)) in number}
         if last.falls_through and end < len(instructions):
             following.add(i + 1)
         parts.append(_Part(start, end, tuple(following)))
@@ -135,10 +135,10 @@ def _flow(parts: list[_Part]) -> None:
 
 
 def _members(bits: int) -> list[int]:
-    found = []
+    members = []
     text = bin(bits)[:1:-1]
-    place = text.find("1")
-    while place >= 0:
-        found.append(place)
-        place = text.find("1", place + 1)
-    return found
+    position = text.find("1")
+    while position >= 0:
+        members.append(position)
+        position = text.find("1", position + 1)
+    return members

@@ -1,8 +1,8 @@
 """Places in a warp's register file, by a scan over the instructions.
 
 Registers of different sizes never share a place: a lane's part of one would be another lane's part of the other, and
-lanes may be apart. A target never shares its place with a source of its instruction, so that an operation may write before it has read
-all lanes.
+lanes may be apart. A target never shares its place with a source of its instruction, so that an operation may write
+before it has read all lanes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def allocate(bits: Sequence[int], liveness: Liveness, constants: Sequence[int]) 
     Parameters
     ----------
     bits
-        Of each register, by number.
+        The bits of each register, by number.
     liveness
         Between which instructions it is needed.
     constants

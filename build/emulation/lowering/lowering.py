@@ -156,9 +156,9 @@ class Lowering:
         absolute = literal_bits(name, 64)
         if absolute is not None:
             return Address(ABSENT, True, absolute + offset)
-        found = self.names.declared(name, self.scope, self.call)
-        if found is not None:
-            register, bits = found
+        entry = self.names.declared(name, self.scope, self.call)
+        if entry is not None:
+            register, bits = entry
             if bits not in (32, 64):
                 raise Unsupported(f"the address register {name} has {bits} bits")
             return Address(Operand(register, reads=True), bits == 64, offset)
@@ -192,8 +192,8 @@ class Lowering:
 
     def bits(self, text: str) -> int:
         """The bits of a register, or 0 where the operand is not one."""
-        found = self.names.declared(text, self.scope, self.call)
-        return found[1] if found else 0
+        entry = self.names.declared(text, self.scope, self.call)
+        return entry[1] if entry else 0
 
     def pool(self, operands: Iterable[Operand]) -> Pool:
         """Registers as a list outside of the instruction."""
@@ -237,7 +237,7 @@ class Lowering:
         immediate
             A number of 64 bits, or a label.
         jumps, ends
-            The labels at which lanes may continue, and whether none goes on with the next instruction.
+            The labels at which lanes may continue, and whether none continues with the next instruction.
         guarded
             Whether the statement's guard holds for it.
         """
@@ -333,10 +333,10 @@ class Lowering:
 
     def _register(self, text: str, bits: int) -> int | None:
         """A declared register, which must have a place for so many bits; 0 allows any."""
-        found = self.names.declared(text, self.scope, self.call)
-        if found is None:
+        entry = self.names.declared(text, self.scope, self.call)
+        if entry is None:
             return None
-        register, own = found
+        register, own = entry
         if bits and _place(own) != _place(bits):
             raise Unsupported(f"{text} has {own} bits, not {bits}")
         return register

@@ -152,9 +152,9 @@ def _halves(to: Lowering, name: str, items: list[str], address: Address, flags: 
         return
     halves = [ABSENT if item == "_" else to.temporary(64) for item in items for _ in range(2)]
     to.emit("ld_64", address, flags, to.pool(halves))
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if item != "_":
-            low, high = halves[2 * place : 2 * place + 2]
+            low, high = halves[2 * index : 2 * index + 2]
             to.emit("join_doubles", to.target(item, 128), to.read(low), to.read(high))
 
 

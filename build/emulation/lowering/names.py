@@ -22,10 +22,10 @@ class Names:
 
     def declared(self, name: str, scope: Scope, call: int = 0) -> tuple[int, int] | None:
         """The number and the bits of a register that a scope declares, or None."""
-        found = scope.register(name)
-        if found is None:
+        entry = scope.register(name)
+        if entry is None:
             return None
-        owner, bits = found
+        owner, bits = entry
         key = (owner.number + (call << 32), name)
         number = self._declared.get(key)
         if number is None:

@@ -97,11 +97,11 @@ class Instruction:
 
     def registers(self) -> list[Operand]:
         """All registers, those of lists, too."""
-        found: list[Operand] = []
+        collected: list[Operand] = []
         for operand in self.operands:
             if isinstance(operand, Operand):
                 if operand.register >= 0:
-                    found.append(operand)
+                    collected.append(operand)
             elif isinstance(operand, Pool):
-                found += [one for one in operand.operands if one.register >= 0]
-        return found
+                collected += [member for member in operand.operands if member.register >= 0]
+        return collected

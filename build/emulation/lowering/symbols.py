@@ -50,10 +50,10 @@ class Symbols:
         """What a register with a variable's address holds."""
         if name in self.offsets:
             return Initial.PARAMETER_ADDRESS, self.offsets[name]
-        found = scope.variable(name)
-        if found is None:
+        entry = scope.variable(name)
+        if entry is None:
             raise Unsupported(f"{name} is not declared")
-        owner, variable = found
+        owner, variable = entry
         if variable.space == "shared":
             if variable.dynamic:
                 return (Initial.DYNAMIC_ADDRESS_WIDE if wide else Initial.DYNAMIC_ADDRESS), 0
@@ -75,10 +75,10 @@ class Symbols:
 
     def local_parameter(self, name: str, scope: Scope, call: int) -> int | None:
         """Where a ``.param`` that a function's body declares is in local memory; None where it declares none."""
-        found = scope.variable(name)
-        if found is None or found[1].space != "param":
+        entry = scope.variable(name)
+        if entry is None or entry[1].space != "param":
             return None
-        return self._place_local(*found, call)
+        return self._place_local(*entry, call)
 
     def _place_local(self, owner: Scope, variable: Variable, call: int) -> int:
         key = (owner.number + (call << 32), variable.name)

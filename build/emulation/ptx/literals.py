@@ -12,7 +12,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?$
 def literal_bits(text: str, bits: int) -> int | None:
     """The bits of a number, in a register of so many bits; None where the text is not a number.
 
-    Integers wrap; ``0f`` and ``0d`` are the bits of a float32 and of a float64; decimal numbers with a point are floats.
+    Integers wrap; ``0f`` and ``0d`` are the bits of a float32 and of a float64; numbers with a point are floats.
 
     >>> literal_bits("-1", 32) == 0xFFFFFFFF, hex(literal_bits("0f3F800000", 32)), literal_bits("%r1", 32)
     (True, '0x3f800000', None)

@@ -28,7 +28,7 @@ _SECTION = re.compile(r"\.section\s+\S+\s*\{[^}]*\}")
 def read_module(text: str) -> Module:
     """Read a module, or raise Unsupported with the line of what is not known.
 
-    >>> module = read_module(".version 8.8\\n.target sm_90a\\n.address_size 64\\n.visible .entry k(.param .u32 n) { ret; }")
+    >>> module = read_module(".version 8.8\\n.target sm_90a\\n.visible .entry k(.param .u32 n) { ret; }")
     >>> module.target, [str(statement) for statement in module.functions["k"].body]
     ('sm_90a', ['ret;'])
     """
@@ -46,14 +46,14 @@ def split_operands(text: str) -> tuple[str, ...]:
     if "{" not in text and "[" not in text and "(" not in text:
         return tuple(part.strip() for part in text.split(","))
     parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
+    for offset, letter in enumerate(text):
         if letter in "{[(":
             depth += 1
         elif letter in "}])":
             depth -= 1
         elif letter == "," and depth == 0:
-            parts.append(text[start:place].strip())
-            start = place + 1
+            parts.append(text[start:offset].strip())
+            start = offset + 1
     parts.append(text[start:].strip())
     return tuple(parts)
 
@@ -62,7 +62,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
         self.lines = [match.start() for match in re.finditer("\n", self.text)]
-        self.place = 0
+        self.offset = 0
         self.scopes = 0
         self.top = self.scope(None)
         self.functions: dict[str, Function] = {}
@@ -73,38 +73,38 @@ class _Reader:
         self.scopes += 1
         return Scope(parent, self.scopes)
 
-    def line(self, place: int) -> int:
-        return bisect.bisect_left(self.lines, place) + 1
+    def line(self, offset: int) -> int:
+        return bisect.bisect_left(self.lines, offset) + 1
 
-    def refuse(self, reason: str, place: int) -> Unsupported:
-        statement = self.text[place : place + 200].split("\n", 1)[0]
-        return Unsupported(reason, line=self.line(place), statement=statement)
+    def refuse(self, reason: str, offset: int) -> Unsupported:
+        statement = self.text[offset : offset + 200].split("\n", 1)[0]
+        return Unsupported(reason, line=self.line(offset), statement=statement)
 
     def skip(self) -> bool:
-        match = _SPACE.match(self.text, self.place)
+        match = _SPACE.match(self.text, self.offset)
         assert match is not None
-        self.place = match.end()
-        return self.place < len(self.text)
+        self.offset = match.end()
+        return self.offset < len(self.text)
 
     def until(self, mark: str) -> str:
-        end = self.text.find(mark, self.place)
+        end = self.text.find(mark, self.offset)
         if end < 0:
-            raise self.refuse(f"{mark!r} is missing", self.place)
-        found = self.text[self.place : end]
-        self.place = end + 1
-        return found
+            raise self.refuse(f"{mark!r} is missing", self.offset)
+        passed = self.text[self.offset : end]
+        self.offset = end + 1
+        return passed
 
     def module(self) -> Module:
         while self.skip():
-            start = self.place
+            start = self.offset
             if match := _HEADER.match(self.text, start):
                 self.header[match[1]] = match[2].strip()
-                self.place = match.end()
+                self.offset = match.end()
             elif match := _FILE.match(self.text, start):
                 self.files[int(match[1])] = match[2]
-                self.place = self.text.find("\n", start) % (len(self.text) + 1)
+                self.offset = self.text.find("\n", start) % (len(self.text) + 1)
             elif match := _SECTION.match(self.text, start):
-                self.place = match.end()
+                self.offset = match.end()
             elif match := _FUNCTION.match(self.text, start):
                 self.function(match)
             elif self.text.startswith((".alias", ".pragma"), start):
@@ -125,7 +125,7 @@ class _Reader:
     def function(self, match: re.Match[str]) -> None:
         kind, results, name, parameters, _, opening = match.groups()
         scope = self.scope(self.top)
-        self.place = match.end()
+        self.offset = match.end()
         line = self.line(match.start())
         body, tables = ((), {}) if opening == ";" else self.body(scope)
         if opening == ";" and name in self.functions:
@@ -140,8 +140,8 @@ class _Reader:
             scope=scope,
         )
 
-    def declare(self, statement: str, scope: Scope, place: int) -> None:
-        line = self.line(place)
+    def declare(self, statement: str, scope: Scope, offset: int) -> None:
+        line = self.line(offset)
         if statement.startswith(".reg"):
             read_registers(statement, scope, line)
             return
@@ -157,15 +157,15 @@ class _Reader:
         source: tuple[int, int] | None = None
         while True:
             if not self.skip():
-                raise self.refuse("a function does not end", self.place)
-            start = self.place
+                raise self.refuse("a function does not end", self.offset)
+            start = self.offset
             letter = self.text[start]
             if letter == "{":
-                self.place += 1
+                self.offset += 1
                 scope = self.scope(scope)
                 continue
             if letter == "}":
-                self.place += 1
+                self.offset += 1
                 assert scope.parent is not None
                 scope = scope.parent
                 if scope is outside:
@@ -173,7 +173,7 @@ class _Reader:
                 continue
             if letter == ".":
                 if match := _LINE.match(self.text, start):
-                    self.place = match.end()
+                    self.offset = match.end()
                     located = _LOC.match(match[0])
                     source = (int(located[1]), int(located[2])) if located else source
                     continue
@@ -182,24 +182,24 @@ class _Reader:
                     self.declare(statement, scope, start)
                 continue
             if match := _LABEL.match(self.text, start):
-                self.place = match.end()
-                if self.text.startswith(".branchtargets", self.place):
+                self.offset = match.end()
+                if self.text.startswith(".branchtargets", self.offset):
                     names = self.until(";").removeprefix(".branchtargets")
                     tables[match[1]] = Targets(match[1], split_operands(names.strip()), scope)
                     continue
-                if self.text.startswith((".callprototype", ".calltargets"), self.place):
+                if self.text.startswith((".callprototype", ".calltargets"), self.offset):
                     raise self.refuse("indirect calls are not emulated", start)
                 scope.labels.add(match[1])
                 yield Label(match[1], scope)
                 continue
             yield self.statement(self.until(";"), scope, start, source)
 
-    def statement(self, text: str, scope: Scope, place: int, source: tuple[int, int] | None) -> Statement:
+    def statement(self, text: str, scope: Scope, offset: int, source: tuple[int, int] | None) -> Statement:
         match = _STATEMENT.match(text)
         if match is None:
-            raise self.refuse("this is not an instruction", place)
+            raise self.refuse("this is not an instruction", offset)
         return Statement(
-            self.line(place),
+            self.line(offset),
             match[2],
             split_operands(" ".join(match[3].split())),
             scope,

@@ -9,8 +9,43 @@ import torch
 
 from tests.helpers.emulation import each
 
-VALUES = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 1e-3, 127.5, 128.5, 255.5, 256.0, -129.0, 3e9, -3e9, 5e9]
-VALUES += [1e19, -1e19, 2e19, math.inf, -math.inf, 65504.0, 65519.0, 65520.0, 1e-8, 6e-8, -6e-8, 448.0, 464.0, 480.0, 57344.0]
+VALUES = [
+    0.0,
+    -0.0,
+    0.5,
+    1.5,
+    2.5,
+    -0.5,
+    -1.5,
+    -2.5,
+    0.49999997,
+    1e-3,
+    127.5,
+    128.5,
+    255.5,
+    256.0,
+    -129.0,
+    3e9,
+    -3e9,
+    5e9,
+]
+VALUES += [
+    1e19,
+    -1e19,
+    2e19,
+    math.inf,
+    -math.inf,
+    65504.0,
+    65519.0,
+    65520.0,
+    1e-8,
+    6e-8,
+    -6e-8,
+    448.0,
+    464.0,
+    480.0,
+    57344.0,
+]
 VALUES += [0.0625, 0.001953125, 0.0009765625, 0.00097, 6.0, 5.0, 7.5, 28.0, 30.0, 3.14159, 1e38, 1e-40, 2.0**-127]
 RANDOM = np.random.default_rng(11)
 FLOATS = np.concatenate(
@@ -22,7 +57,12 @@ def whole(value: float, mode: str) -> float:
     """The whole number in a direction; ties go to the even one."""
     if not math.isfinite(value):
         return value
-    return {"rni": float(round(value)), "rzi": float(math.trunc(value)), "rmi": math.floor(value), "rpi": math.ceil(value)}[mode]
+    return {
+        "rni": float(round(value)),
+        "rzi": float(math.trunc(value)),
+        "rmi": math.floor(value),
+        "rpi": math.ceil(value),
+    }[mode]
 
 
 @pytest.mark.parametrize("mode", ["rni", "rzi", "rmi", "rpi"])
@@ -46,15 +86,24 @@ def test_a_nan_becomes_zero_or_the_highest_bit() -> None:
 
 def test_integers_to_floats_round_once() -> None:
     """Also those of 64 bits, to float16 and bfloat16."""
-    values = np.array([0, 1, -1, 2**24 + 1, 2**31 - 1, -(2**31), 2**53 + 1, 2**62 + 2**38 + 1, 2**63 - 1, -7, 2049, 65519], np.int64)
+    values = np.array(
+        [0, 1, -1, 2**24 + 1, 2**31 - 1, -(2**31), 2**53 + 1, 2**62 + 2**38 + 1, 2**63 - 1, -7, 2049, 65519], np.int64
+    )
     assert each("cvt.rn.f64.s64 {d}, {a};", "float64", values).tolist() == values.astype(np.float64).tolist()
     out = each("cvt.rn.f32.s64 {d}, {a};", "float32", values)
-    assert out.tolist() == [struct.unpack("f", struct.pack("f", float(v)))[0] if abs(int(v)) < 2**53 else o for v, o in zip(values, out, strict=True)]
+    assert out.tolist() == [
+        struct.unpack("f", struct.pack("f", float(v)))[0] if abs(int(v)) < 2**53 else o
+        for v, o in zip(values, out, strict=True)
+    ]
     assert out[7] == np.float32(2.0**62 + 2.0**39)  # by way of float64 it would be 2^62
     assert each("cvt.rz.f32.s64 {d}, {a};", "float32", values)[8] == np.float32(2.0**63 - 2.0**39)
     halves = each("cvt.rn.f16.s64 {d}, {a};", "uint16", values).view(np.float16)
     assert halves[10:].tolist() == [2048.0, 65504.0] and halves[8] == math.inf
-    assert each("cvt.rn.bf16.u32 {d}, {a};", "uint16", np.uint32([257, 259, 2**32 - 1])).tolist() == [0x4380, 0x4382, 0x4F80]
+    assert each("cvt.rn.bf16.u32 {d}, {a};", "uint16", np.uint32([257, 259, 2**32 - 1])).tolist() == [
+        0x4380,
+        0x4382,
+        0x4F80,
+    ]
 
 
 TORCH = {
@@ -115,7 +164,9 @@ def test_4_and_6_bits() -> None:
     codes = [0, 0, 1, 1, 2, 2, 4, 4, 6, 6, 7, 7, 9, 15, 2]
     out = each(statement, "uint32", values, np.zeros_like(values))
     assert (out >> 4).tolist() == codes and (out & 15).tolist() == [0] * len(codes)
-    out = each("cvt.rn.satfinite.e3m2x2.f32 {d}, {a}, {b};", "uint16", np.float32([28, 30, 1000, 0.0625]), np.float32([1] * 4))
+    out = each(
+        "cvt.rn.satfinite.e3m2x2.f32 {d}, {a}, {b};", "uint16", np.float32([28, 30, 1000, 0.0625]), np.float32([1] * 4)
+    )
     assert out.tolist() == [0x1F0C, 0x1F0C, 0x1F0C, 0x010C]
     scales = np.float32([1.0, 1.5, 3.0, 2.0**-127, 1e38, 1.0001])
     out = each("cvt.rp.satfinite.ue8m0x2.f32 {d}, {a}, {b};", "uint16", scales, scales)
@@ -127,8 +178,18 @@ def test_4_and_6_bits() -> None:
 def test_tf32_keeps_ten_bits() -> None:
     """``rna`` rounds ties away from zero, ``rn`` to even."""
     values = np.uint32([0x3F801000, 0x3F803000, 0x3F800FFF, 0xBF801000])
-    assert each("cvt.rna.tf32.f32 {d}, {a};", "uint32", values).tolist() == [0x3F802000, 0x3F804000, 0x3F800000, 0xBF802000]
-    assert each("cvt.rn.tf32.f32 {d}, {a};", "uint32", values).tolist() == [0x3F800000, 0x3F804000, 0x3F800000, 0xBF800000]
+    assert each("cvt.rna.tf32.f32 {d}, {a};", "uint32", values).tolist() == [
+        0x3F802000,
+        0x3F804000,
+        0x3F800000,
+        0xBF802000,
+    ]
+    assert each("cvt.rn.tf32.f32 {d}, {a};", "uint32", values).tolist() == [
+        0x3F800000,
+        0x3F804000,
+        0x3F800000,
+        0xBF800000,
+    ]
 
 
 def test_float64_and_whole_numbers() -> None:

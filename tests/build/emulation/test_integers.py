@@ -78,9 +78,7 @@ def test_wide_products(kind: str) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 3), min_size=1, max_size=64), st.sampled_from([16, 32, 64])
-)
+@given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 3), min_size=1, max_size=64), st.sampled_from([16, 32, 64]))
 def test_logic_of_any_bits(rows: list[tuple[int, int, int]], bits: int) -> None:
     """And, or, xor, not, cnot, mad.lo."""
     a, b, c = (packed([row[i] for row in rows], bits) for i in range(3))
@@ -111,7 +109,12 @@ def test_shifts_by_the_width_and_more(kind: str) -> None:
 def test_fields_of_bits(kind: str) -> None:
     """``bfe`` extends by the sign bit of the field, or of the number where the field ends outside; ``bfi`` inserts."""
     bits = int(kind[1:])
-    rows = [(v, p, n) for v in EDGES for p in (0, 1, 4, 31, 32, 40, 63, 64, 255, 256) for n in (0, 1, 5, 31, 32, 33, 64, 255)]
+    rows = [
+        (v, p, n)
+        for v in EDGES
+        for p in (0, 1, 4, 31, 32, 40, 63, 64, 255, 256)
+        for n in (0, 1, 5, 31, 32, 33, 64, 255)
+    ]
     a, p, n = (packed([row[i] for row in rows], bits if i == 0 else 32) for i in range(3))
 
     def extracted(value: int, position: int, length: int) -> int:
@@ -231,7 +234,9 @@ def test_conversions_between_integers() -> None:
         out = each(f"cvt.sat.{kind}.s64 {{d}}, {{a}};", f"uint{bits}", values)
         assert out.tolist() == packed([min(max(signed(v, 64), low), high) for v in EDGES], bits).tolist()
     words = packed(EDGES, 32)
-    assert each("cvt.s64.s32 {d}, {a};", "uint64", words).tolist() == packed([signed(v, 32) for v in EDGES], 64).tolist()
+    assert (
+        each("cvt.s64.s32 {d}, {a};", "uint64", words).tolist() == packed([signed(v, 32) for v in EDGES], 64).tolist()
+    )
     assert each("cvt.u64.u32 {d}, {a};", "uint64", words).tolist() == words.astype(np.uint64).tolist()
     assert each("cvt.s32.s8 {d}, {a};", "uint32", words).tolist() == packed([signed(v, 8) for v in EDGES], 32).tolist()
     assert each("cvt.s8.s32 {d}, {a};", "uint32", words).tolist() == packed([signed(v, 8) for v in EDGES], 32).tolist()
@@ -249,7 +254,8 @@ def test_a_carry_goes_from_one_sum_to_the_next() -> None:
             expected.append(((y << 64 | x) + sign * (w << 64 | z)) >> 64 & (2**64 - 1))
         assert high.tolist() == expected
     statement = (
-        "mov.b64 {%r40, %r41}, {a}; mov.b64 {%r42, %r43}, {b}; mul.lo.u32 %r44, %r40, %r42; mul.hi.u32 %r45, %r40, %r42;"
+        "mov.b64 {%r40, %r41}, {a}; mov.b64 {%r42, %r43}, {b}; mul.lo.u32 %r44, %r40, %r42; "
+        "mul.hi.u32 %r45, %r40, %r42;"
         "mad.lo.cc.u32 %r45, %r40, %r43, %r45; madc.hi.u32 %r46, %r40, %r43, 0; mad.lo.cc.u32 %r45, %r41, %r42, %r45;"
         "madc.hi.cc.u32 %r46, %r41, %r42, %r46; addc.u32 %r47, 0, 0; mad.lo.cc.u32 %r46, %r41, %r43, %r46; "
         "madc.hi.u32 %r47, %r41, %r43, %r47; mov.b64 {d}, {%r46, %r47};"

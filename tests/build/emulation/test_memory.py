@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from precast.build.emulation.errors import EmulationFault
 
+from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import aligned, kernel, run_ptx
 
 LANE = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, {size}; add.u64 %rd2, in, %rd1; add.u64 %rd3, out, %rd1;"
@@ -40,7 +40,8 @@ def test_short_loads_are_extended_by_their_sign() -> None:
     data = np.array([0x80, 0x7F, 0xFF, 1] * 64, np.uint8)
     body = LANE.format(size=1) + (
         "ld.global.s8 %r2, [%rd2]; ld.global.u8 %r3, [%rd2]; ld.global.s8 %rd5, [%rd2]; ld.global.s8 %rs1, [%rd2];"
-        "mul.wide.u32 %rd1, %r1, 32; add.u64 %rd3, out, %rd1; cvt.s64.s32 %rd6, %r2; cvt.u64.u32 %rd7, %r3; cvt.s64.s16 %rd8, %rs1;"
+        "mul.wide.u32 %rd1, %r1, 32; add.u64 %rd3, out, %rd1; cvt.s64.s32 %rd6, %r2; "
+        "cvt.u64.u32 %rd7, %r3; cvt.s64.s16 %rd8, %rs1;"
         "st.global.v4.b64 [%rd3], {%rd6, %rd7, %rd5, %rd8};"
     )
     out = aligned(np.zeros((32, 4), np.int64))
@@ -49,7 +50,9 @@ def test_short_loads_are_extended_by_their_sign() -> None:
     assert (out == np.stack([signed, unsigned, signed, signed], 1)).all()
 
 
-def fault(body: str, parameters: str = "u64 out", arguments: tuple[object, ...] = (), **options: object) -> EmulationFault:
+def fault(
+    body: str, parameters: str = "u64 out", arguments: tuple[object, ...] = (), **options: object
+) -> EmulationFault:
     """What is wrong with a kernel."""
     out = np.zeros(32, np.uint32)
     with pytest.raises(EmulationFault) as caught:
@@ -105,7 +108,8 @@ def test_inputs_may_not_be_written() -> None:
 def test_shared_memory_begins_as_nan_and_blocks_have_their_own() -> None:
     """What is read before it is written is a NaN in all float formats; so is a register."""
     body = (
-        ".shared .align 4 .b8 mine[256]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, mine; add.u32 %r2, %r2, %r3;"
+        ".shared .align 4 .b8 mine[256]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, mine; "
+        "add.u32 %r2, %r2, %r3;"
         "ld.shared.u32 %r4, [%r2]; st.shared.u32 [%r2], 7; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, out, %rd1;"
         "setp.eq.u32 %p1, %r1, 0; @%p1 add.u32 %r4, %r5, 0; st.global.u32 [%rd1], %r4;"
     )
@@ -119,11 +123,14 @@ def test_parameters_at_any_address_and_constants_of_the_module() -> None:
     outside = ".const .align 4 .b32 table[4] = {10, 20, 30, 40}; .global .align 4 .u32 counter = 5;"
     body = (
         "mov.u32 %r1, %laneid; and.b32 %r2, %r1, 3; mov.u64 %rd1, param_data; cvta.param.u64 %rd2, %rd1;"
-        "mad.wide.u32 %rd2, %r2, 4, %rd2; ld.param.u32 %r3, [%rd2]; mov.u64 %rd3, table; mad.wide.u32 %rd3, %r2, 4, %rd3;"
+        "mad.wide.u32 %rd2, %r2, 4, %rd2; ld.param.u32 %r3, [%rd2]; mov.u64 %rd3, table; "
+        "mad.wide.u32 %rd3, %r2, 4, %rd3;"
         "ld.const.u32 %r4, [%rd3]; ld.global.u32 %r5, [counter]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5;"
         "mad.wide.u32 %rd1, %r1, 4, out; st.global.u32 [%rd1], %r3;"
     )
-    text = kernel(body, "u64 out", outside=outside).replace(".param .u64 param_out", ".param .u64 param_out, .param .align 16 .b8 param_data[16]")
+    text = kernel(body, "u64 out", outside=outside).replace(
+        ".param .u64 param_out", ".param .u64 param_out, .param .align 16 .b8 param_data[16]"
+    )
     out = np.zeros(32, np.uint32)
     run_ptx(text, [out, np.arange(1, 5, dtype=np.uint32).tobytes()])
     assert out[:4].tolist() == [16, 27, 38, 49] and (out.reshape(-1, 4) == out[:4]).all()
@@ -131,6 +138,7 @@ def test_parameters_at_any_address_and_constants_of_the_module() -> None:
 
 def test_atomic_operations_of_all_types() -> None:
     """All lanes add to one place; each gets what was there before."""
+
     def run(operation: str, first: object, kind: str, value: str) -> tuple[object, np.ndarray]:
         bits = 64 if kind.endswith("64") else 32
         register = {32: "%r9", 64: "%rd9"}[bits]
@@ -188,8 +196,13 @@ def test_compare_and_swap_of_128_bits_and_vectors() -> None:
 
 def test_float_sums_in_global_memory_flush_subnormal_numbers() -> None:
     """Those in shared memory do not."""
-    body = ".shared .align 4 .b32 mine; mov.u32 %r1, %laneid; setp.ne.u32 %p1, %r1, 0; @%p1 exit; st.shared.u32 [mine], 0;"
-    body += "mov.u32 %r2, 5; atom.shared.add.f32 %r3, [mine], %r2; red.global.add.f32 [out], %r2; ld.shared.u32 %r4, [mine]; st.global.u32 [out+4], %r4;"
+    body = (
+        ".shared .align 4 .b32 mine; mov.u32 %r1, %laneid; setp.ne.u32 %p1, %r1, 0; @%p1 exit; st.shared.u32 [mine], 0;"
+    )
+    body += (
+        "mov.u32 %r2, 5; atom.shared.add.f32 %r3, [mine], %r2; red.global.add.f32 [out], %r2; "
+        "ld.shared.u32 %r4, [mine]; st.global.u32 [out+4], %r4;"
+    )
     out = np.zeros(2, np.uint32)
     run_ptx(kernel(body, "u64 out"), [out])
     assert out.tolist() == [0, 5]
@@ -199,10 +212,14 @@ def test_zeros_in_bulk() -> None:
     """``st.bulk`` writes what it says and no more."""
     body = (
         ".shared .align 16 .b8 mine[64]; mov.u32 %r1, %laneid; setp.ne.u32 %p1, %r1, 0; @%p1 exit; mov.u32 %r2, mine;"
-        "st.bulk.weak.shared::cta [%r2+8], 16, 0; ld.shared.v2.u32 {%r3, %r4}, [%r2]; ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r2+8];"
+        "st.bulk.weak.shared::cta [%r2+8], 16, 0; ld.shared.v2.u32 {%r3, %r4}, [%r2]; "
+        "ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r2+8];"
         "ld.shared.u32 %r9, [%r2+24]; or.b32 %r5, %r5, %r6; or.b32 %r5, %r5, %r7; or.b32 %r5, %r5, %r8;"
         "st.global.v4.u32 [out], {%r3, %r4, %r5, %r9};"
-    ).replace("ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r2+8];", "ld.shared.v2.u32 {%r5, %r6}, [%r2+8]; ld.shared.v2.u32 {%r7, %r8}, [%r2+16];")
+    ).replace(
+        "ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r2+8];",
+        "ld.shared.v2.u32 {%r5, %r6}, [%r2+8]; ld.shared.v2.u32 {%r7, %r8}, [%r2+16];",
+    )
     out = aligned(np.ones(4, np.uint32))
     run_ptx(kernel(body, "u64 out"), [out])
     assert out.tolist() == [0x7FFF7FFF, 0x7FFF7FFF, 0, 0x7FFF7FFF]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from precast.build.emulation.errors import EmulationFault
 
+from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import kernel, run_ptx
 
 STORE = "mad.wide.u32 %rd1, %r1, 4, out; st.global.u32 [%rd1], %r9;"
@@ -13,7 +13,7 @@ def lanes(body: str, seed: int = 0, threads: int = 32) -> list[int]:
     """What each lane has in %r9 at the end; %r1 is its number."""
     out = np.zeros(threads, np.uint32)
     run_ptx(kernel("mov.u32 %r1, %laneid;" + body + STORE, "u64 out"), [out], block=threads, seed=seed)
-    return out.tolist()
+    return [int(value) for value in out]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,10 @@ def test_reductions() -> None:
 
 def test_one_lane_is_elected() -> None:
     """The lowest that is there."""
-    body = "mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 4; @%p1 exit; elect.sync %r2|%p2, -1; @%p2 mov.u32 %r9, 100; add.u32 %r9, %r9, %r2;"
+    body = (
+        "mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 4; @%p1 exit; elect.sync %r2|%p2, -1; @%p2 mov.u32 %r9, 100; "
+        "add.u32 %r9, %r9, %r2;"
+    )
     assert lanes(body) == [0] * 4 + [104] + [4] * 27
 
 
@@ -106,7 +109,8 @@ def test_a_table_of_jumps() -> None:
     """``brx.idx``: each lane goes to its label, and all meet."""
     body = (
         "and.b32 %r2, %r1, 3; TABLE: .branchtargets A, B, C, A; brx.idx %r2, TABLE;"
-        "A: mov.u32 %r3, 10; bra OUT; B: mov.u32 %r3, 20; bra OUT; C: mov.u32 %r3, 30; OUT: redux.sync.add.u32 %r9, %r3, -1;"
+        "A: mov.u32 %r3, 10; bra OUT; B: mov.u32 %r3, 20; bra OUT; C: mov.u32 %r3, 30; "
+        "OUT: redux.sync.add.u32 %r9, %r3, -1;"
         "add.u32 %r9, %r9, %r3;"
     )
     total = 8 * (10 + 20 + 30 + 10)
@@ -120,7 +124,10 @@ def test_a_table_of_jumps() -> None:
     [
         ("shfl.sync.idx.b32 %r9, %r1, 0, 31, 0xffff;", "divergence", "not a member"),
         ("setp.lt.u32 %p1, %r1, 4; @%p1 shfl.sync.idx.b32 %r9, %r1, 0, 31, -1;", "divergence", "its guard is false"),
-        ("setp.lt.u32 %p1, %r1, 4; @%p1 bra A; vote.sync.any.pred %p2, 1, -1; bra B; A: vote.sync.all.pred %p2, 1, -1; B:",
+        ((
+            "setp.lt.u32 %p1, %r1, 4; @%p1 bra A; vote.sync.any.pred %p2, 1, -1; bra B; "
+            "A: vote.sync.all.pred %p2, 1, -1; B:"
+        ),
          "hang", "in parts"),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@
 #include "../memory/memory.h"
 #include "../sync/effects.h"
 #include "../sync/races.h"
+#include "../tensor/tensor_memory.h"
 #include "machine.h"
 
 namespace {
@@ -93,6 +94,8 @@ Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
     ended_some_ = true;
     if (races_) races_->warp_ends(warp);
     if (--block.live == 0) {
+      if (const u32 columns = columns_taken(block))
+        throw Fault(fault::TENSOR_MEMORY, "the block ends, and " + std::to_string(columns) + " columns are allocated");
       --block.cluster->live;
       Grid &grid = *block.cluster->grid;
       ++grid.blocks_ended;

@@ -92,6 +92,8 @@ f32 unscaled_rcp(f32 a) {
 // float64 goes through the same tables by its 20 upper bits of mantissa, and so do results.
 f32 short_mantissa(u64 bits, u32 exponent) { return f32_of(exponent << 23 | (u32(bits >> 32) & 0xfffff) << 3); }
 
+f64 upper_half(f64 a) { return f64_of(bits_of(a) & ~0xffffffffull); }
+
 f64 widened(f32 a, int exponent) {
   const u64 bits = bits_of(f64(a)) & ~0xffffffffull;
   const int field = int(bits >> 52) + exponent;
@@ -175,7 +177,8 @@ f32 div_full(f32 a, f32 b) {
   return div(a, b);
 }
 
-f64 rcp_wide(f64 a) {
+f64 rcp_wide(f64 whole) {
+  const f64 a = upper_half(whole);
   const u64 bits = bits_of(a), sign = bits & 1ull << 63;
   const int exponent = int(bits >> 52 & 0x7ff);
   if (a != a) return f64_of(u64(NOT_A_NUMBER) << 32);
@@ -184,7 +187,8 @@ f64 rcp_wide(f64 a) {
   return f64_of(sign | bits_of(widened(rcp_unit(short_mantissa(bits, 127)), 1023 - exponent)));
 }
 
-f64 rsqrt_wide(f64 a) {
+f64 rsqrt_wide(f64 whole) {
+  const f64 a = upper_half(whole);
   const u64 bits = bits_of(a);
   const int exponent = int(bits >> 52 & 0x7ff);
   if (exponent == 0 && a == a) return f64_of((bits & 1ull << 63) | 0x7ffull << 52);

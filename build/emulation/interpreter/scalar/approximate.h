@@ -18,6 +18,6 @@ f32 div(f32 a, f32 b);      // div.approx
 f32 div_full(f32 a, f32 b); // div.full
 f64 rcp_wide(f64 a);        // rcp.approx.ftz.f64: of the upper 32 bits
 f64 rsqrt_wide(f64 a);      // rsqrt.approx.ftz.f64
-u32 f16_cut_off(f32 a); // codes of the values next towards zero: what the forms of 16 bits give
+u32 f16_cut_off(f32 a);     // codes of the values next towards zero: what the forms of 16 bits give
 u32 bf16_cut_off(f32 a);
 } // namespace approximate

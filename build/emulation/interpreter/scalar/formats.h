@@ -30,6 +30,8 @@ constexpr Format UE8M0{8, 0, 127, Specials::NanOnly, false, 0xfe, 0xff}; // has 
 constexpr Format UE4M3{4, 3, 7, Specials::NanOnly, false, 0x7e, 0x7f};
 } // namespace format
 
+constexpr int least_exponent(const Format &f) { return 1 - f.bias; } // of its smallest normal number
+
 inline u32 bits_of(f32 value) {
   u32 bits;
   std::memcpy(&bits, &value, 4);

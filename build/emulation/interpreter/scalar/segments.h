@@ -1,6 +1,6 @@
-// Tables of the functions that an H200 approximates: constants of parabolas, derived from its results for every mantissa
-// (benchmarks/instructions). `base` is in units of 2^-17 of the result's unit, `slope` of the unit for the whole segment,
-// `curve` of a quarter of it.
+// Tables of the functions that an H200 approximates: constants of parabolas, derived from its results for every
+// mantissa (benchmarks/instructions). `base` is in units of 2^-17 of the result's unit, `slope` of the unit for the
+// whole segment, `curve` of a quarter of it.
 #pragma once
 #include "../core/program.h"
 

@@ -26,8 +26,10 @@ void converted_to_f16(const Step &step, Result result) {
     for (u32 j = 0; j < step.columns; ++j) {
       f32 &d = step.d[size_t(row) * step.pitch + j];
       const f32 sum = d + sums[size_t(row) * step.columns + j];
-      if (result == Result::F16) d = f16_value(f16_nearest(sum));
-      else d = std::isnan(sum) ? f32_of(0x7fffffff) : sum;
+      if (result == Result::F16)
+        d = f16_value(f16_nearest(sum));
+      else
+        d = std::isnan(sum) ? f32_of(0x7fffffff) : sum;
     }
 }
 

@@ -1,8 +1,8 @@
 // How tensor cores add: D = A * B + D for one step along K. Operands are decoded: every element is exact in float32.
 //
 // The model is bitwise equal to an H200 in all that benchmarks/instructions measures (mma.sync and wgmma of float16,
-// bfloat16, tf32 and float8). For tcgen05 it follows what was published of B200 (MMA-Sim, arXiv 2511.10909), and was not
-// measured. tests/build/emulation/hardware replays the measured results.
+// bfloat16, tf32 and float8). For tcgen05 it follows what was published of B200 (MMA-Sim, arXiv 2511.10909), and was
+// not measured. tests/build/emulation/hardware replays the measured results.
 #pragma once
 #include "../core/program.h"
 #include "../scalar/formats.h"
@@ -17,11 +17,9 @@ struct Step {
   f32 *d;                   // rows, each `pitch` elements after the one before
   u32 pitch;
   // The exponent of the smallest normal number of each operand's format. It matters for float8 and below, where the
-  // functions cannot know the format: least_exponent(format).
+  // functions cannot know the format: least_exponent(element).
   int least_a = -6, least_b = -6;
 };
-
-constexpr int least_exponent(const Format &format) { return 1 - format.bias; }
 
 void accumulate_f16(const Step &step);  // f16 operands, float32 sums
 void accumulate_bf16(const Step &step); // bf16

@@ -14,7 +14,8 @@ struct Row { // of results, while it is summed
 };
 
 // The greatest exponent of the products of a row of A with each column of B, and of the accumulators.
-void align(const Step &step, const Terms &a, const Terms &b, const Terms &c, const std::vector<u32> &ks, u32 row, Row &to) {
+void align(const Step &step, const Terms &a, const Terms &b, const Terms &c, const std::vector<u32> &ks, u32 row,
+           Row &to) {
   std::copy(c.exponent.begin(), c.exponent.end(), to.greatest.begin());
   for (u32 k : ks) {
     const s32 left = a.exponent[row * step.depth + k];
@@ -27,7 +28,8 @@ void align(const Step &step, const Terms &a, const Terms &b, const Terms &c, con
 // A whole number times a power of two, cut off to a whole number.
 inline s32 cut(f32 whole, int lift) { return s32(whole * f32_of(u32(127 + std::max(lift, -60)) << 23)); }
 
-void add_products(const Step &step, const Terms &a, const Terms &b, int lift, const std::vector<u32> &ks, u32 row, Row &to) {
+void add_products(const Step &step, const Terms &a, const Terms &b, int lift, const std::vector<u32> &ks, u32 row,
+                  Row &to) {
   const u32 columns = step.columns;
   for (size_t begin = 0; begin < ks.size(); begin += CHUNK) {
     std::fill(to.part.begin(), to.part.end(), 0);

@@ -18,8 +18,8 @@ constexpr s32 NO_EXPONENT = -20000; // of a zero, which does not take part in th
 enum class Result : u8 { F32, E8m13, F16 }; // float32 cut off; float32 cut off to 13 bits; float16, nearest even
 
 struct Adder {
-  int bits;            // that are kept below the greatest exponent
-  int digits;          // of the significands of A and B
+  int bits;   // that are kept below the greatest exponent
+  int digits; // of the significands of A and B
   int least_a, least_b;
   Result result;
 };

@@ -25,6 +25,22 @@ constexpr u32 bits_of(Element element) {
   }
 }
 
+// The exponent of the smallest normal number, of the types of up to 8 bits.
+constexpr int least_exponent(Element element) {
+  switch (element) {
+  case Element::E5m2:
+    return least_exponent(format::E5M2);
+  case Element::E2m3:
+    return least_exponent(format::E2M3);
+  case Element::E3m2:
+    return least_exponent(format::E3M2);
+  case Element::E2m1:
+    return least_exponent(format::E2M1);
+  default:
+    return least_exponent(format::E4M3);
+  }
+}
+
 // The value of a code that stands in the low bits, for the types of up to 8 bits.
 inline f32 small_value(Element element, u32 code) {
   switch (element) {

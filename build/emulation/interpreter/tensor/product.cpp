@@ -130,7 +130,9 @@ void multiply_strip(const Product &product, u32 which, Block &owner, const Strip
   } else {
     f32 *values = reinterpret_cast<f32 *>(d.data());
     prepare_d(product, values, strip.rows * columns);
-    multiply(product, owner, strip, Step{Unit::Tcgen05, strip.rows, columns, one.k, a, b, values, columns});
+    multiply(product, owner, strip,
+             Step{Unit::Tcgen05, strip.rows, columns, one.k, a, b, values, columns, least_exponent(one.a),
+                  least_exponent(one.b)});
   }
   for (u32 row = 0; row < strip.rows; ++row) {
     if (disabled(product, which, lane + row)) continue;

@@ -9,8 +9,8 @@
 namespace {
 
 constexpr u32 GROUP = 16;
-constexpr int BITS = 35;         // that are kept below the greatest exponent
-constexpr int SCALE_DIGITS = 3;  // of ue4m3; ue8m0 has none
+constexpr int BITS = 35;                     // that are kept below the greatest exponent
+constexpr int SCALE_DIGITS = 3;              // of ue4m3; ue8m0 has none
 constexpr int DIGITS = 2 + 2 * SCALE_DIGITS; // sums of products of e2m1 are quarters
 
 s64 cut(s64 value, int lift, int below) {
@@ -47,7 +47,8 @@ void scaled_groups(const Step &step, const f32 *scale_a, const f32 *scale_b, u32
     groups.greatest = c.exponent;
     for (u32 which = 0; which < blocks; ++which)
       for (u32 j = 0; j < step.columns; ++j)
-        groups.greatest[j] = std::max(groups.greatest[j], left.exponent[row * blocks + which] + right.exponent[which * step.columns + j]);
+        groups.greatest[j] = std::max(groups.greatest[j],
+                                      left.exponent[row * blocks + which] + right.exponent[which * step.columns + j]);
     for (u32 j = 0; j < step.columns; ++j)
       groups.total[j] = cut(s64(c.significand[j]), BITS - 23, groups.greatest[j] - c.exponent[j]);
     for (u32 k = 0; k < step.depth; k += GROUP) {
@@ -63,8 +64,10 @@ void scaled_groups(const Step &step, const f32 *scale_a, const f32 *scale_b, u32
       bool nan = std::isnan(d[j]);
       for (u32 which = 0; which < blocks; ++which)
         nan |= std::isnan(scale_a[row * blocks + which]) || std::isnan(scale_b[which * step.columns + j]);
-      if (nan) d[j] = f32_of(0x7fffffff);
-      else if (!std::isinf(d[j])) d[j] = cut_off(f64(groups.total[j]), groups.greatest[j] - BITS, 23);
+      if (nan)
+        d[j] = f32_of(0x7fffffff);
+      else if (!std::isinf(d[j]))
+        d[j] = cut_off(f64(groups.total[j]), groups.greatest[j] - BITS, 23);
     }
   }
 }

@@ -120,8 +120,8 @@ void perform(const Product &product) {
     accumulate_s32({ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<s32 *>(d.data()), columns,
                     (product.flags & SATURATE) != 0});
   else
-    multiply(product,
-             Step{Unit::Wgmma, ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<f32 *>(d.data()), columns});
+    multiply(product, Step{Unit::Wgmma, ROWS, columns, depth, a.data(), b.data(), reinterpret_cast<f32 *>(d.data()),
+                           columns, least_exponent(product.element_a), least_exponent(product.element_b)});
   write_d(product, d.data());
   product.worker.machine->counts.product_flops += u64(2) * ROWS * columns * depth;
 }

@@ -43,7 +43,7 @@ def set_value(to: Lowering) -> None:
 
 
 def _relation(to: Lowering, kind: str) -> tuple[str, str]:
-    """The operation's name but for the type, and how it joins."""
+    """The operation's name without the type, and how it joins."""
     m = to.modifiers
     relation = m.next()
     join = m.option(*_JOINS)

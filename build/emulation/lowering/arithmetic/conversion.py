@@ -62,14 +62,14 @@ def _integers(to: Lowering, target: str, source: str) -> None:
     sat = "sat_" if to.modifiers.take("sat") else ""
     value = _narrow(to, to.operands[1], _INTEGERS[source])
     written = to.operands[0]
-    place = 64 if _INTEGERS[target] == 64 else 32
+    size = 64 if _INTEGERS[target] == 64 else 32
     own = to.bits(written)
-    if (own > _INTEGERS[target] and target[0] == "s") or own == 64 != place:  # the sign fills the register
-        part = to.temporary(place)
+    if (own > _INTEGERS[target] and target[0] == "s") or own == 64 != size:  # the sign fills the register
+        part = to.temporary(size)
         to.emit(f"cvt_{sat}{target}_{source}", part, value)
         to.emit(f"cvt_{target[0]}{own}_{target}", to.target(written), to.read(part))
         return
-    to.emit(f"cvt_{sat}{target}_{source}", to.target(written, place), value)
+    to.emit(f"cvt_{sat}{target}_{source}", to.target(written, size), value)
 
 
 def _narrow(to: Lowering, text: str, bits: int) -> Operand:
@@ -182,7 +182,7 @@ def _how(to: Lowering, name: str) -> int:
     return (
         _FORMATS.index(name)
         | _CODE_ROUNDINGS[rounding] << 8
-        | sum(1 << (12 + place) for place, flag in enumerate(flags) if flag)
+        | sum(1 << (12 + index) for index, flag in enumerate(flags) if flag)
     )
 
 

@@ -11,7 +11,7 @@ _PERMUTATIONS = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 
 @lowers("and", "or", "xor", "not", "cnot")
 def logic(to: Lowering) -> None:
-    """Of bits, and of predicates."""
+    """Logic of bits, and of predicates."""
     kind = to.modifiers.type("pred", "b16", "b32", "b64")
     to.expect(2 if to.opcode in ("not", "cnot") else 3)
     if kind == "pred":

@@ -59,9 +59,9 @@ def _unpack(to: Lowering, items: list[str], source: Operand, bits: int) -> None:
         return
     if width not in (8, 16, 32) or bits not in (16, 32, 64):
         raise Unsupported(f"{bits} bits in {len(items)} parts")
-    for place, target in enumerate(targets):
+    for index, target in enumerate(targets):
         if not target.absent:
-            _field(to, target, source, bits, place * width, width)
+            _field(to, target, source, bits, index * width, width)
 
 
 def _field(to: Lowering, target: Operand, source: Operand, bits: int, offset: int, width: int) -> None:
@@ -79,10 +79,10 @@ def _pack(to: Lowering, target: Operand, items: list[str], bits: int) -> None:
         raise Unsupported(f"{bits} bits in {len(items)} parts")
     suffix = 64 if bits == 64 else 32
     value = to.number(0, bits)
-    for place, source in enumerate(sources):
-        last = place == len(sources) - 1
+    for index, source in enumerate(sources):
+        last = index == len(sources) - 1
         result = target if last else to.temporary(bits)
-        to.emit(f"with_field_{suffix}", result, value, source, immediate=width << 8 | place * width)
+        to.emit(f"with_field_{suffix}", result, value, source, immediate=width << 8 | index * width)
         value = to.read(result)
 
 

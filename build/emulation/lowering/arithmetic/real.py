@@ -52,7 +52,7 @@ def arithmetic(to: Lowering, name: str, count: int) -> None:
 
 
 def _half(to: Lowering, name: str, count: int, kind: str, mode: int) -> None:
-    """Of 16 bits: they round to nearest; ``.relu`` of fma; ``.sat`` and ``.ftz`` of float16."""
+    """Operations on 16 bits round to nearest; ``.relu`` of fma; ``.sat`` and ``.ftz`` of float16."""
     relu = 16 if to.modifiers.take("relu") else 0
     oob = to.modifiers.take("oob")
     if oob or mode & 3 or (relu and name != "fma"):
@@ -71,8 +71,8 @@ def _mixed(to: Lowering, name: str, count: int, kind: str) -> None:
     if shorts is None:
         raise Unsupported(f"{to.statement.opcode} is not emulated")
     sources = []
-    for place, text in enumerate(to.operands[1:], 1):
-        if place in shorts:
+    for index, text in enumerate(to.operands[1:], 1):
+        if index in shorts:
             value = to.temporary(32)
             to.emit(f"cvt_f32_{kind}", value, to.source(text, 16), guarded=False)
             sources.append(to.read(value))
@@ -162,8 +162,8 @@ def extreme(to: Lowering) -> None:
         sources = [_magnitude(to, source) for source in sources]
     name = f"{to.opcode}{nan_name}_{'ftz_' if ftz else ''}{'xorsign_' if xorsign else ''}{kind}"
     value = sources[0]
-    for place, source in enumerate(sources[1:], 2):
-        last = place == len(sources)
+    for index, source in enumerate(sources[1:], 2):
+        last = index == len(sources)
         result = to.target(to.operands[0], bits) if last else to.temporary(bits)
         to.emit(name, result, value, source)
         value = to.read(result)

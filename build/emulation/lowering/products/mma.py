@@ -33,7 +33,7 @@ def multiply(to: Lowering) -> None:
     words = to.modifiers
     words.choose("sync")
     words.choose("aligned")
-    shape = next((found for word in words.left if (found := _SHAPE.match(word))), None)
+    shape = next((match for word in words.left if (match := _SHAPE.match(word))), None)
     if shape is None:
         raise Unsupported("its shape is not emulated")
     words.take(shape.string)

@@ -82,9 +82,9 @@ def _rest(to: Lowering, blocks: int, group: int, stationary: bool) -> _Rest:
         rest = rest[2:]
     if not rest:
         raise Unsupported("whether it accumulates is missing")
-    found = _Rest(masks, scales, to.predicate(rest[0]))
+    operands = _Rest(masks, scales, to.predicate(rest[0]))
     if len(rest) == 2 and not blocks and not stationary:
-        found.scale_d = int(rest[1], 0)
+        operands.scale_d = int(rest[1], 0)
     elif len(rest) > 1:
         raise Unsupported(f"the operands {rest[1:]}")
-    return found
+    return operands

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ _FIRST = ".reg .pred first; setp.eq.u32 first, %tid.x, 0;"
 _DONE = "@first cp.async.bulk.commit_group; @first cp.async.bulk.wait_group 0;"
 
 
-def store(instruction: str, source: Array, target: Array, maps: Array | None = None, **options: int) -> None:
+def store(instruction: str, source: Array, target: Array, maps: Array | None = None, **options: Any) -> None:
     """Bytes to shared memory, then an instruction by one thread that brings them to ``target``."""
     body = f".shared .align 1024 .b8 box[{source.nbytes}]; .reg .b32 at; mov.u32 at, box; {_FIRST}"
     body += copy_to_shared("box", "source", source.nbytes, 32)
@@ -55,9 +57,17 @@ def test_four_rows_are_scattered() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "kind", "expected"),
-    [("add", "float32", np.add), ("add", "float16", np.add), ("min", "int32", np.minimum), ("max", "float16", np.maximum),
-     ("or", "uint32", np.bitwise_or), ("xor", "uint32", np.bitwise_xor), ("and", "uint32", np.bitwise_and), ("add", "float64", np.add)],
-)  # fmt: skip
+    [
+        ("add", "float32", np.add),
+        ("add", "float16", np.add),
+        ("min", "int32", np.minimum),
+        ("max", "float16", np.maximum),
+        ("or", "uint32", np.bitwise_or),
+        ("xor", "uint32", np.bitwise_xor),
+        ("and", "uint32", np.bitwise_and),
+        ("add", "float64", np.add),
+    ],
+)
 def test_reductions_of_boxes(operation: str, kind: str, expected: np.ufunc) -> None:
     generator = np.random.default_rng(3)
     low = 0 if kind == "uint32" else -50
@@ -175,9 +185,11 @@ def test_a_tensor_map_is_changed_on_the_device() -> None:
     body = f"""
 .shared .align 128 .b8 box[1024]; .reg .b32 at; mov.u32 at, box; {_FIRST} @!first bra READY;
 tensormap.replace.tile.global_address.global.b1024.b64 [map], target;
-tensormap.replace.tile.global_dim.global.b1024.b32 [map], 0, 64; tensormap.replace.tile.global_dim.global.b1024.b32 [map], 1, 8;
+tensormap.replace.tile.global_dim.global.b1024.b32 [map], 0, 64;
+tensormap.replace.tile.global_dim.global.b1024.b32 [map], 1, 8;
 tensormap.replace.tile.global_stride.global.b1024.b64 [map], 0, 128;
-tensormap.replace.tile.box_dim.global.b1024.b32 [map], 0, 64; tensormap.replace.tile.box_dim.global.b1024.b32 [map], 1, 8;
+tensormap.replace.tile.box_dim.global.b1024.b32 [map], 0, 64;
+tensormap.replace.tile.box_dim.global.b1024.b32 [map], 1, 8;
 fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [map], 128;
 READY: {copy_to_shared("box", "source", 1024, 32)} mov.u32 at, box; {_FENCE}
 @first cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [map, {{0, 0}}], [at]; {_DONE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ add.u32 to, to, 128; add.u64 place, place, 128; add.u32 at, at, 128; bra COPY; E
 """
 
 
-def load(instruction: str, maps: Array, tensor: Array, size: int, *, expected: int = 0, **options: int) -> Array:
+def load(instruction: str, maps: Array, tensor: Array, size: int, *, expected: int = 0, **options: Any) -> Array:
     """The bytes in shared memory after a copy; ``expected`` is what the mbarrier waits for."""
     arrive = f"@first mbarrier.arrive.expect_tx.shared.b64 _, [barrier], {expected or size};"
     text = kernel(
@@ -43,8 +44,8 @@ def copy(rank: int, at: Sequence[int], *, mode: str = "tile", tail: str = "") ->
     """The instruction."""
     where = ", ".join(map(str, at))
     return (
-        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes [to], [map, {{{where}}}], "
-        f"[barrier]{tail};"
+        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes "
+        f"[to], [map, {{{where}}}], [barrier]{tail};"
     )
 
 
@@ -71,7 +72,9 @@ SHAPES = [
 
 @pytest.mark.parametrize(("shape", "box", "at", "steps"), SHAPES)
 @pytest.mark.parametrize("kind", ["float16", "float32", "uint8"])
-def test_boxes_of_one_to_five_dimensions(shape, box, at, steps, kind: str) -> None:
+def test_boxes_of_one_to_five_dimensions(
+    shape: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...], steps: tuple[int, ...], kind: str
+) -> None:
     if kind == "uint8":
         box = (box[0] * 2, *box[1:])
     tensor = np.random.default_rng(1).integers(1, 100, shape).astype(kind)
@@ -145,6 +148,29 @@ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
             kernel(body, "u64 map, u64 in, u64 out"), [maps, tensor, out], grid=2, cluster=2, seed=seed, delay=seed * 50
         )
         assert out[0].tobytes() == out[1].tobytes() == tensor[4:12].tobytes()
+
+
+def test_a_pair_of_blocks_reports_to_the_mbarrier_of_one_of_them() -> None:
+    """With cta_group::2, the bytes of both blocks complete at the block whose parity the mbarrier's address has."""
+    tensor = np.random.default_rng(6).integers(0, 1 << 16, (16, 32), np.uint16)
+    instruction = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+        ".cta_group::2 [to], [map, {0, 4}], [leaders], mask;"
+    )
+    body = f"""
+.reg .b16 mask; .reg .pred sends, leads; .reg .b32 rank, leaders; mov.u16 mask, 3; mov.u32 rank, %cluster_ctarank;
+{_BEGIN} mapa.shared::cluster.u32 leaders, barrier, 0; setp.eq.and.u32 leads, rank, 0, first;
+@leads mbarrier.arrive.expect_tx.shared.b64 _, [barrier], 1024;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+setp.eq.and.u32 sends, rank, 1, first; @sends {instruction}
+mul.wide.u32 place, rank, 512; add.u64 out, out, place; setp.ne.u32 leads, rank, 0; @leads bra COPIED;
+WAIT: mbarrier.try_wait.parity.shared.b64 ready, [barrier], 0; @!ready bra WAIT; COPIED:
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+{_END[_END.index("mov.u32 at") :].replace("BYTES", "512")}
+"""
+    out = np.zeros((2, 512), np.uint8)
+    run_ptx(kernel(body, "u64 map, u64 in, u64 out"), [tensor_map(tensor, (32, 8)), tensor, out], grid=2, cluster=2)
+    assert out[0].tobytes() == out[1].tobytes() == tensor[4:12].tobytes()
 
 
 @pytest.mark.parametrize("offsets", [(0, 0), (2, 1)])

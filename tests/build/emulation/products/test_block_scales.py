@@ -40,9 +40,16 @@ def describe(kind: str, m: int, n: int, ue8m0: int, first: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "suffix", "block", "first", "ue8m0"),
-    [("mxf8f6f4", ".block32", 32, 0, 1), ("mxf8f6f4", ".scale_vec::1X", 32, 3, 1), ("mxf8f6f4", "", 32, 2, 1), ("mxf4", ".block32", 32, 2, 1),
-     ("mxf4nvf4", ".block16", 16, 0, 0), ("mxf4nvf4", ".scale_vec::4X", 16, 0, 1), ("mxf4nvf4", ".scale_vec::2X", 32, 0, 1)],
-)  # fmt: skip
+    [
+        ("mxf8f6f4", ".block32", 32, 0, 1),
+        ("mxf8f6f4", ".scale_vec::1X", 32, 3, 1),
+        ("mxf8f6f4", "", 32, 2, 1),
+        ("mxf4", ".block32", 32, 2, 1),
+        ("mxf4nvf4", ".block16", 16, 0, 0),
+        ("mxf4nvf4", ".scale_vec::4X", 16, 0, 1),
+        ("mxf4nvf4", ".scale_vec::2X", 32, 0, 1),
+    ],
+)
 @pytest.mark.parametrize(("m", "n", "group"), [(128, 64, 1), (256, 192, 2), (128, 64, 2)])
 def test_scales_are_those_of_their_rows_and_blocks(
     kind: str, suffix: str, block: int, first: int, ue8m0: int, m: int, n: int, group: int
@@ -68,7 +75,8 @@ def test_scales_are_those_of_their_rows_and_blocks(
     put_d(expected, scaled_a @ scaled_b.T, group, "f32", column=64)
     text = f"""
 .reg .b32 d, about, sa, sb; .reg .pred never; setp.ne.u32 never, 0, 0;
-add.u32 d, base, 64; add.u32 sa, base, {_A}; add.u32 sb, base, {_B}; mov.u32 about, {describe(kind, m, n, ue8m0, first):#x};
+add.u32 d, base, 64; add.u32 sa, base, {_A}; add.u32 sb, base, {_B};
+mov.u32 about, {describe(kind, m, n, ue8m0, first):#x};
 tcgen05.mma.cta_group::{group}.kind::{kind}.block_scale{suffix} [d], da, db, about, [sa], [sb], never;
 """
     padded = kind == "mxf8f6f4"

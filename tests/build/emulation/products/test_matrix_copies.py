@@ -80,7 +80,8 @@ def test_ldmatrix_expands_elements_of_less_than_a_byte(bits: int) -> None:
 def store(instruction: str, values: Array, rows: int) -> Array:
     """The rows of shared memory that the instruction stores."""
     held = names("s", len(values))
-    body = f"{_SHARED} .reg .b32 at; .reg .b64 to; .reg .b32 word, x, y, z; {declare(held)} {load_registers(held, 'source')}"
+    body = f"{_SHARED} .reg .b32 at; .reg .b64 to; .reg .b32 word, x, y, z; {declare(held)}"
+    body += load_registers(held, "source")
     body += (
         f"mov.u32 at, memory; shl.b32 word, %laneid, 4; add.u32 at, at, word;\n{instruction} [at], {vector(held)};\n"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -20,6 +22,8 @@ from tests.helpers.registers import (
 )
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "e4m3": 8, "e5m2": 8, "f64": 64}
+
+Place: TypeAlias = Callable[[int, int], tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def place_in_d(shape: Shape, row: int, column: int) -> tuple[int, int, int]:
     return (lane, index // 2, index % 2 * 16) if shape.d == "f16" else (lane, index, 0)
 
 
-def spread(matrix: Array, place, registers: int, wide: bool) -> Array:
+def spread(matrix: Array, place: Place, registers: int, wide: bool) -> Array:
     """Registers that hold the codes of a matrix."""
     out = np.zeros((registers, 32), np.uint64)
     for row in range(matrix.shape[0]):
@@ -81,7 +85,7 @@ def spread(matrix: Array, place, registers: int, wide: bool) -> Array:
     return out if wide else out.astype(np.uint32)
 
 
-def run(shape: Shape, a: Array, b: Array, c: Array, modifiers: str = "") -> Array:
+def run(shape: Any, a: Array, b: Array, c: Array, modifiers: str = "") -> Array:
     """The registers of D for registers of A, B and C."""
     bits = 64 if shape.a == "f64" else 32
     registers = {"a": names("a", len(a)), "b": names("b", len(b)), "c": names("c", len(c)), "d": names("d", len(c))}

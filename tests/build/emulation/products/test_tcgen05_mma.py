@@ -66,19 +66,36 @@ def check(
 
 @pytest.mark.parametrize(
     ("m", "n", "group", "stationary"),
-    [(128, 32, 1, False), (128, 256, 1, False), (64, 8, 1, False), (64, 40, 1, False), (256, 64, 2, False), (128, 64, 2, False),
-     (32, 64, 1, True), (64, 64, 1, True), (128, 64, 1, True)],
-)  # fmt: skip
+    [
+        (128, 32, 1, False),
+        (128, 256, 1, False),
+        (64, 8, 1, False),
+        (64, 40, 1, False),
+        (256, 64, 2, False),
+        (128, 64, 2, False),
+        (32, 64, 1, True),
+        (64, 64, 1, True),
+        (128, 64, 1, True),
+    ],
+)
 def test_d_is_laid_out_by_shape_and_group(m: int, n: int, group: int, stationary: bool) -> None:
     check("f16", m, n, "bf16", "bf16", "f32", group=group, stationary=stationary)
 
 
 @pytest.mark.parametrize(
     ("kind", "a", "b", "d"),
-    [("f16", "f16", "f16", "f16"), ("f16", "f16", "f16", "f32"), ("tf32", "tf32", "tf32", "f32"), ("f8f6f4", "e4m3", "e5m2", "f32"),
-     ("f8f6f4", "e5m2", "e4m3", "f16"), ("f8f6f4", "e2m1", "e4m3", "f32"), ("f8f6f4", "e3m2", "e2m3", "f32"),
-     ("f8f6f4", "e2m1", "e2m1", "f32"), ("i8", "s8", "u8", "s32")],
-)  # fmt: skip
+    [
+        ("f16", "f16", "f16", "f16"),
+        ("f16", "f16", "f16", "f32"),
+        ("tf32", "tf32", "tf32", "f32"),
+        ("f8f6f4", "e4m3", "e5m2", "f32"),
+        ("f8f6f4", "e5m2", "e4m3", "f16"),
+        ("f8f6f4", "e2m1", "e4m3", "f32"),
+        ("f8f6f4", "e3m2", "e2m3", "f32"),
+        ("f8f6f4", "e2m1", "e2m1", "f32"),
+        ("i8", "s8", "u8", "s32"),
+    ],
+)
 def test_all_kinds(kind: str, a: str, b: str, d: str) -> None:
     check(kind, 128, 32, a, b, d)
 

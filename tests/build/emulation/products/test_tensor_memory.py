@@ -8,8 +8,8 @@ import pytest
 from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import kernel, run_ptx
 from tests.helpers.operands import operand
-from tests.helpers.registers import Array, declare, names, vector
-from tests.helpers.tensor_memory import random_memory, run_tensor
+from tests.helpers.registers import Array, declare, load_registers, names, store_registers, vector
+from tests.helpers.tensor_memory import BEFORE, BEGIN, END, fill_memory, random_memory, read_memory, run_tensor
 
 _SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 _HALF = 24  # the distance of the second half of 16x32bx2
@@ -50,17 +50,15 @@ def move(what: str, shape: str, count: int, packed: bool, lane: int) -> tuple[st
 
 def run_move(what: str, shape: str, count: int, packed: bool, lane: int, memory: Array) -> tuple[Array, Array]:
     """Tensor memory and registers after a load, or after a store of registers."""
-    from tests.helpers import tensor_memory as frame
-    from tests.helpers.registers import load_registers, store_registers
-
     text, registers = move(what, shape, count, packed, lane)
     held = names("v", registers)
     values = np.random.default_rng(9).integers(0, 1 << 32, (registers, 32), np.uint32)
-    begin = frame._BEGIN + frame._rows("st") + frame._BEFORE
+    begin = BEGIN + fill_memory() + BEFORE
     declared, rest = text.split(".reg .b32 cell;")
     moves = load_registers(held, "source") + rest if what == "st" else rest + store_registers(held, "source")
     body = f"{begin} .reg .pred second; setp.eq.u32 second, warp, 1; {declared} .reg .b32 cell; @!second bra OTHERS;"
-    body += f"{moves} {'tcgen05.wait::st.sync.aligned;' if what == 'st' else ''} OTHERS: bar.sync 0; {frame._rows('ld')} {frame._END}"
+    body += f"{moves} {'tcgen05.wait::st.sync.aligned;' if what == 'st' else ''}"
+    body += f"OTHERS: bar.sync 0; {read_memory()} {END}"
     out = np.zeros_like(memory)
     text = kernel(body.replace("GROUP", "1"), "u64 source, u64 in_tmem, u64 out_tmem")
     run_ptx(text, [values, memory, out], block=128, read_only=(1,))
@@ -68,7 +66,10 @@ def run_move(what: str, shape: str, count: int, packed: bool, lane: int, memory:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("shape", "count", "lane"), [("32x32b", 8, 0), ("16x64b", 4, 0), ("16x64b", 2, 16), ("16x128b", 4, 16), ("16x256b", 2, 0), ("16x32bx2", 8, 16)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "count", "lane"),
+    [("32x32b", 8, 0), ("16x64b", 4, 0), ("16x64b", 2, 16), ("16x128b", 4, 16), ("16x256b", 2, 0), ("16x32bx2", 8, 16)],
+)
 def test_loads_and_stores_move_the_cells_of_the_figures(shape: str, count: int, lane: int, packed: bool) -> None:
     memory = random_memory()
     out, registers = run_move("ld", shape, count, packed, lane, memory)
@@ -91,12 +92,29 @@ def test_loads_and_stores_move_the_cells_of_the_figures(shape: str, count: int, 
     np.testing.assert_array_equal(out, expected_memory)
 
 
+def lanes_of(shape: str, row: int) -> list[int]:
+    """The lanes that get a row of the source."""
+    if shape.startswith("4x"):
+        return [row * 32]
+    if shape.startswith("32x"):
+        return [row + 32 * warp for warp in range(4)]
+    if shape.startswith("64x"):
+        return [row, row + 64] if "02_13" in shape else [row % 32 + row // 32 * 64 + further for further in (0, 32)]
+    return [row]
+
+
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize(
     ("shape", "rows", "words"),
-    [("128x256b", 128, 8), ("4x256b", 4, 8), ("128x128b", 128, 4), ("64x128b.warpx2::02_13", 64, 4),
-     ("64x128b.warpx2::01_23", 64, 4), ("32x128b.warpx4", 32, 4)],
-)  # fmt: skip
+    [
+        ("128x256b", 128, 8),
+        ("4x256b", 4, 8),
+        ("128x128b", 128, 4),
+        ("64x128b.warpx2::02_13", 64, 4),
+        ("64x128b.warpx2::01_23", 64, 4),
+        ("32x128b.warpx4", 32, 4),
+    ],
+)
 def test_copies_from_shared_memory(shape: str, rows: int, words: int, group: int) -> None:
     generator = np.random.default_rng(rows)
     sources = [generator.integers(0, 1 << 32, (max(8, rows), words), np.uint64) for _ in range(group)]
@@ -105,11 +123,7 @@ def test_copies_from_shared_memory(shape: str, rows: int, words: int, group: int
     expected = memory.copy()
     for block, source in enumerate(sources):
         for row in range(rows):
-            lanes = {
-                "128": [row], "4": [row * 32], "64": [row, row + 64] if "02_13" in shape else [row % 32 + row // 32 * 64 + x for x in (0, 32)],
-                "32": [row + 32 * warp for warp in range(4)],
-            }[shape.split("x")[0]]  # fmt: skip
-            for lane in lanes:
+            for lane in lanes_of(shape, row):
                 expected[block, lane, 96 : 96 + words] = source[row]
     text = f".reg .b32 to; add.u32 to, base, 96; tcgen05.cp.cta_group::{group}.{shape} [to], da;"
     np.testing.assert_array_equal(run_tensor(text, memory, operands, group=group), expected)
@@ -140,5 +154,13 @@ def test_nothing_is_allocated_after_the_permit_is_gone() -> None:
         "BASE .reg .pred first; setp.lt.u32 first, %tid.x, 32; @!first bra END;"
         "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
         "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 32; END:",
+        "tensor memory",
+    )
+
+
+def test_a_block_gives_back_what_it_has_allocated() -> None:
+    fails(
+        "BASE .reg .pred first; setp.lt.u32 first, %tid.x, 32;"
+        "@first tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 64;",
         "tensor memory",
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.helpers.emulation import kernel, run_ptx
 from tests.helpers.operands import Operand, copy_to_shared, descriptor, operand
-from tests.helpers.registers import Array, codes, declare, load_registers, names, small_values, vector
+from tests.helpers.registers import Array, codes, declare, names, small_values, vector
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _IMAGE = 64 * 1024
@@ -57,11 +59,12 @@ def move(what: str, registers: list[str], pointer: str) -> str:
     return "\n".join([*lines, "}"])
 
 
-def run(shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, **options: int) -> Array:
+def run(shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, **options: Any) -> Array:
     """The accumulators after one product."""
     d = names("d", len(c))
     body = [
-        f".shared .align 1024 .b8 left[{_IMAGE}]; .shared .align 1024 .b8 right[{_IMAGE}]; .reg .b64 da, db; {declare(d)}"
+        f".shared .align 1024 .b8 left[{_IMAGE}]; .shared .align 1024 .b8 right[{_IMAGE}];",
+        f".reg .b64 da, db; {declare(d)}",
     ]
     body.append(copy_to_shared("right", "in_b", _IMAGE, _THREADS))
     body.append(descriptor("db", "right", f"{b.wgmma():#x}", b.start))
@@ -115,9 +118,16 @@ def test_a_step_along_k_begins_inside_a_row(chunk: int) -> None:
 
 @pytest.mark.parametrize(
     ("d", "a", "b"),
-    [("f32", "f16", "f16"), ("f16", "f16", "f16"), ("f32", "tf32", "tf32"), ("f32", "e4m3", "e5m2"), ("f16", "e5m2", "e4m3"),
-     ("s32", "s8", "u8"), ("s32", "u8", "s8")],
-)  # fmt: skip
+    [
+        ("f32", "f16", "f16"),
+        ("f16", "f16", "f16"),
+        ("f32", "tf32", "tf32"),
+        ("f32", "e4m3", "e5m2"),
+        ("f16", "e5m2", "e4m3"),
+        ("s32", "s8", "u8"),
+        ("s32", "u8", "s8"),
+    ],
+)
 @pytest.mark.parametrize("in_registers", [False, True])
 def test_all_types(d: str, a: str, b: str, in_registers: bool) -> None:
     n, k = 32, 256 // _BITS[a]

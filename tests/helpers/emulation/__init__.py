@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy
-from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.build.emulation.interpreter_library import InterpreterLibrary
 
+from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
+from precast.build.emulation.interpreter_library import InterpreterLibrary, find_library
+
+SANITIZED = "PRECAST_TEST_SANITIZED"  # a process in which the interpreter checks its own memory accesses
 Sizes = int | tuple[int, ...]
 __all__ = ["Counts", "aligned", "each", "kernel", "run_ptx"]
 
@@ -27,8 +30,8 @@ def kernel(body: str, parameters: str = "", *, target: str = "sm_100a", outside:
         declared.append(f".param .{kind} param_{name}")
         loads.append(f".reg .{kind} {name}; ld.param.{kind} {name}, [param_{name}];")
     registers = (
-        ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<64>; .reg .b64 %rd<64>; .reg .f32 %f<64>; .reg .f64 %fd<64>; "
-        ".reg .b128 %q<8>;"
+        ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<64>; .reg .b64 %rd<64>; "
+        ".reg .f32 %f<64>; .reg .f64 %fd<64>; .reg .b128 %q<8>;"
     )
     return (
         f".version 8.8\n.target {target}\n.address_size 64\n{outside}\n"
@@ -68,7 +71,7 @@ def run_ptx(
     repeat, overlap
         How many launches there are, and whether each may begin before the one before it has ended.
     """
-    emulator = Emulator([text], library)
+    emulator = Emulator([text], library or find_library(sanitize=bool(os.environ.get(SANITIZED))))
     chosen = name or emulator.kernels[0]
     sizes = [size for _, size in emulator.program(chosen).parameters]
     memory, parameters = [], []

@@ -54,7 +54,7 @@ def nothing(to: Lowering) -> None:
 
 @lowers("nanosleep")
 def sleep(to: Lowering) -> None:
-    """``nanosleep`` lets other warps go on."""
+    """``nanosleep`` lets other warps continue."""
     to.modifiers.type("u32")
     to.expect(1)
     to.source(to.operands[0])
