@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from precast.build.emulation.emulator import EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault
 
-Array = npt.NDArray[np.generic]
+Array: TypeAlias = "npt.NDArray[np.generic]"
 DELAYS = (20, 200, 3000)
 
 
