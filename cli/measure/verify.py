@@ -98,13 +98,13 @@ def command(
         _run_sanitizer(sanitizer.value, sys.argv[1:], opened, ops)
         return
     how = Options(seed=seed, problem=problem_sizes(problem) if problem else None, most=SMALL if small else None)
-    known = Cache(known_cache) if known_cache else None
+    earlier = Cache(known_cache) if known_cache else None
     try:
         if emulate:
             way = EmulationOptions(schedules=schedules(seeds), most=most)
-            run, results = _emulated(opened, ops, key, how, way, known, store, target or (), timeout, jobs)
+            run, results = _emulated(opened, ops, key, how, way, earlier, store, target or (), timeout, jobs)
         else:
-            run, results = _launched(opened, ops, key, how, known, timeout, jobs)
+            run, results = _launched(opened, ops, key, how, earlier, timeout, jobs)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no evidence was written") from None
     print_verified(opened, results, run, junit=junit, record=record, as_json=as_json)
@@ -151,7 +151,7 @@ def _run_sanitizer(tool: str, words: list[str], cache: Cache, ops: tuple[str, ..
 
 
 def _launched(
-    cache: Cache, ops: tuple[str, ...], key: str, how: Options, known: Cache | None, seconds: float, jobs: int
+    cache: Cache, ops: tuple[str, ...], key: str, how: Options, before: Cache | None, seconds: float, jobs: int
 ) -> tuple[Run, list[Verified]]:
     """Verify on this machine's GPU."""
     from precast.build.on_gpu.launches import Launches
@@ -161,7 +161,7 @@ def _launched(
     from precast.loader.resolve.evidence import CHECK
 
     device = this_device()
-    earlier = EarlierEvidence(known, {"check": CHECK, "gpu": device.name}) if known else None
+    earlier = EarlierEvidence(before, {"check": CHECK, "gpu": device.name}) if before else None
     with Progress() as progress, ExitStack() as processes:
         progress.stage(f"opening the artifacts of {count(len(ops), 'op')}")
         chosen = [case for case in cases(cache, device, ops) if case.artifact.key.startswith(key)]
@@ -180,7 +180,7 @@ def _emulated(
     key: str,
     how: Options,
     way: EmulationOptions,
-    known: Cache | None,
+    before: Cache | None,
     store: Path | None,
     targets: Sequence[str],
     seconds: float,
@@ -195,7 +195,7 @@ def _emulated(
 
     kept = Store(store or default_store())
     facts = emulation_facts(way, os.environ)
-    earlier = EarlierEvidence(known, {n: v for n, v in facts.items() if n != "date"}) if known else None
+    earlier = EarlierEvidence(before, {n: v for n, v in facts.items() if n != "date"}) if before else None
     with Progress() as progress, ExitStack() as processes:
         progress.stage(f"reading the PTX of {count(len(ops), 'op')}")
         chosen = [case for case in selected(cache, ops, targets) if case.artifact.key.startswith(key)]

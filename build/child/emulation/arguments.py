@@ -68,17 +68,17 @@ class Packer:
         """A tuple, made by TVM-FFI's own function."""
         members = argument.members or (argument,) * len(values)
         packed = (AnyValue * max(1, len(values)))(*map(self._member, members, values))
-        made = AnyValue()
+        array = AnyValue()
         name = Text(data=b"ffi.Array", size=9)
         function = c_void_p()
         if self._ffi.TVMFFIFunctionGetGlobal(ctypes.byref(name), ctypes.byref(function)):
             raise CallError(": ".join(take_error(self._ffi)))
-        status = self._ffi.TVMFFIFunctionCall(function, packed, len(values), ctypes.byref(made))
+        status = self._ffi.TVMFFIFunctionCall(function, packed, len(values), ctypes.byref(array))
         self._ffi.TVMFFIObjectDecRef(function)
-        if status or made.kind != ARRAY:
+        if status or array.kind != ARRAY:
             raise CallError(": ".join(take_error(self._ffi)))
-        self._objects.append(made)
-        return made
+        self._objects.append(array)
+        return array
 
     def _member(self, argument: Argument, value: Any) -> AnyValue:
         """A member of a tuple: a tensor is an object there, since an array may outlive the call."""
@@ -89,9 +89,9 @@ class Packer:
         self._kept.append(managed)
         if self._ffi.TVMFFITensorFromDLPack(ctypes.byref(managed), 0, 0, ctypes.byref(handle)):
             raise CallError(": ".join(take_error(self._ffi)))
-        made = pointer_value(TENSOR_OBJECT, handle.value or 0)
-        self._objects.append(made)
-        return made
+        holder = pointer_value(TENSOR_OBJECT, handle.value or 0)
+        self._objects.append(holder)
+        return holder
 
     def _tensor(self, argument: Argument, value: Any) -> Tensor:
         rank = value.dim()
@@ -141,9 +141,11 @@ def drawn(argument: Argument, value: Any) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """The tensors of an argument, which may be a tuple."""
+    """The tensors of an argument, which may be a tuple, or an address with its tensor."""
     if hasattr(value, "data_ptr"):
         yield value
+    elif hasattr(value, "tensor"):  # an address that keeps its tensor
+        yield value.tensor
     elif isinstance(value, (tuple, list)):
         for member in value:
             yield from tensors_in(member)

@@ -86,7 +86,7 @@ class EmulatedKernel(Kernel):
         self._launch = self._function
 
     def _run(self, *values: Any) -> None:
-        """Emulate a call. What is no fault of the kernel is noted in ``spent``, too."""
+        """Emulate a call. What is not the kernel's fault is noted in ``spent``, too."""
         launches = self._host.launches(values)
         try:
             self.spent.add(self._emulator.run(launches, self._memory(values), self.options))

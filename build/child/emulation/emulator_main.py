@@ -16,6 +16,7 @@ from precast.build.child.serve import Answer, serve
 from precast.build.emulation.errors import Unsupported
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.launching.cases import declaration_for
+from precast.kernels.authoring.tensors import emulated_multiprocessors
 from precast.kernels.authoring.verification.check import Check
 from precast.loader.errors import IntegrityError
 from precast.loader.resolve.cache import Cache
@@ -46,10 +47,11 @@ def start(settings: Mapping[str, Any]) -> Answer:
         try:
             written = {*declaration.outputs, *declaration.workspace}
             kernel = opener.open(op, artifact, request["ptx"], written=written, limit=request["limit"])
-            for check in emulate(kernel, declaration, artifact.config, Emulated.parse(request)):
-                if kernel.spent.refused:
-                    return _refused(kernel.spent.refused)
-                checks.append(check)
+            with emulated_multiprocessors(kernel.options.multiprocessors):
+                for check in emulate(kernel, declaration, artifact.config, Emulated.parse(request)):
+                    if kernel.spent.refused:
+                        return _refused(kernel.spent.refused)
+                    checks.append(check)
             instructions = kernel.spent.counts.instructions
         except Unsupported as error:
             return _refused(error)

@@ -28,7 +28,7 @@ class Emulated:
     schedules
         The random orders in which each problem is run, too.
     seed
-        Of the inputs.
+        The seed of the inputs.
     problem
         The one problem to run.
     most

@@ -65,12 +65,18 @@ class Guarded:
 
 
 def enclose(
-    tensors: Mapping[str, Any], *, pattern: int, empty: Sequence[str] = (), alignment: Mapping[str, int] | None = None
+    tensors: Mapping[str, Any],
+    *,
+    pattern: int,
+    empty: Sequence[str] = (),
+    alignment: Mapping[str, int] | None = None,
+    moved: bool = False,
 ) -> list[Guarded]:
     """Copies of tensors between guards, with the same strides; those that share memory share it again.
 
     Each is at an address that is aligned as the original's was; one that ``alignment`` names, alone in its memory,
     at an address that is aligned to so many bytes and no more. Those named in ``empty`` hold the pattern.
+    With ``moved``, the original's alignment is that within its allocation.
 
     >>> import torch
     >>> (room,) = enclose({"x": torch.zeros(3)}, pattern=0xFF)
@@ -87,7 +93,8 @@ def enclose(
         last = max(end_of(tensors[name]) for name in names)
         some = tensors[names[0]]
         least = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
-        buffer, offset = _buffer(last - first, (least or first), max(_ALIGN, 2 * least), some.device)
+        like = first - some.untyped_storage().data_ptr() if moved else first
+        buffer, offset = _buffer(last - first, (least or like), max(_ALIGN, 2 * least), some.device)
         buffer.fill_(pattern)
         views = {}
         for name in names:
@@ -99,6 +106,16 @@ def enclose(
                 fill(views[name], old)
         buffers.append(Guarded(buffer, offset, offset + last - first, views, pattern))
     return buffers
+
+
+def aligned_as_on_gpu(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of the CPU, where memory of a GPU would have them: there each allocation is aligned to 512 bytes.
+
+    >>> import torch
+    >>> aligned_as_on_gpu({"x": torch.zeros(9)[1:]})["x"].data_ptr() % 512
+    4
+    """
+    return {n: v for buffer in enclose(tensors, pattern=0, moved=True) for n, v in buffer.views.items()}
 
 
 def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:

@@ -33,7 +33,9 @@ from precast.build.plan.variant import Variant
 from precast.build.push.push import push_cache
 from precast.build.rehearsal.derive import derive
 from precast.build.store.remote import Remote
+from precast.build.store.store import Store
 from precast.build.toolchains.lock import Lock
+from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
 from precast.cli.shared.artifacts import artifacts_named
@@ -234,6 +236,12 @@ def interpreter(stage: Stage) -> object:
     return compile_library(stage.folder / "library")
 
 
+def no_ptx(stage: Stage) -> object:
+    cache = Cache(stage.cache())
+    artifact = cache.op("scale").artifacts[0]
+    return KeptPtx(cache, Store(stage.folder / "store")).text("scale", artifact)
+
+
 def no_such_artifact(stage: Stage) -> object:
     return artifacts_named(Cache(stage.cache()), "3f2a91c0")
 
@@ -244,5 +252,5 @@ EXAMPLES: dict[str, Example] = {
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
     "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": push,
-    "PCB22": unsupported, "PCB23": emulation_fault, "PCB24": interpreter, "PCC01": no_such_artifact,
+    "PCB22": unsupported, "PCB23": emulation_fault, "PCB24": interpreter, "PCB25": no_ptx, "PCC01": no_such_artifact,
 }  # fmt: skip
