@@ -20,7 +20,7 @@ JOBS ?= auto
 # Those of this project, and the one that precast new --ci writes.
 WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 
-C_FILES = $(shell find loader/native build tests -name '*.[ch]')
+C_FILES = $(shell find loader/native build tests -name '*.[ch]' -o -name '*.cpp')
 
 TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
 
@@ -33,13 +33,13 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov kernels notebook bench emulate check tidy format dist lock clean room test-environment check-environment
+.PHONY: help demo test cov kernels notebook bench aarch64 emulate-all check tidy format dist lock clean room test-environment check-environment
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## build the default manifest, pack it, and use it where there is no compiler
-	@$(ENVIRONMENT) $(WORK)/builder -- -e ./loader -e .
+demo: ## build the default manifest, pack it, use it where there is no compiler, and emulate some of it
+	@$(ENVIRONMENT) --torch $(WORK)/builder -- -e ./loader -e '.[torch]'
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the whole suite, or the tests of one ROOM
@@ -70,8 +70,11 @@ notebook: test-environment ## run examples/tour.ipynb, and keep what it shows no
 bench: test-environment ## measure a CACHE on this GPU, and write docs/performance.md
 	@$(TEST)/bin/python benchmarks/performance.py $(if $(CACHE),--cache $(CACHE)) $(ARGS)
 
-emulate: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
+aarch64: test-environment ## build, merge and load for aarch64 hosts, emulated; needs root, qemu-user-static, debootstrap
 	@$(TEST)/bin/python tests/aarch64/run.py $(ARGS)
+
+emulate-all: test-environment ## build all manifests, run all kernels without a GPU, and write docs/kernels.md
+	@$(TEST)/bin/python benchmarks/emulate_all.py --work $(WORK)/emulated $(ARGS)
 
 check: check-environment ## lint, format, types, import direction, words, C code, workflows
 	@$(CHECK)/bin/ruff check .

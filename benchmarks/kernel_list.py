@@ -25,6 +25,7 @@ from kernels_page import page, shipped_by
 from performance import RESULTS, ROOT, slug, stored
 
 SHIPPED = RESULTS / "shipped.json"
+EMULATED = RESULTS / "emulated.json"
 PAGE = ROOT / "docs" / "kernels.md"
 _COMMAND = "precast verify CACHE --json"
 
@@ -41,9 +42,15 @@ def main(argv: list[str] | None = None) -> int:
         keep_verified(json.loads(file.read_text()), RESULTS)
     for op, file in options.tested:
         keep_tested(op, file, RESULTS)
-    PAGE.write_text(page(json.loads(SHIPPED.read_text()), stored()))
+    PAGE.write_text(rendered())
     print(f"{PAGE} is written")
     return 1 if missed else 0
+
+
+def rendered() -> str:
+    """The page of the stored files."""
+    emulated = json.loads(EMULATED.read_text()) if EMULATED.exists() else {"variants": {}}
+    return page(json.loads(SHIPPED.read_text()), stored(), emulated)
 
 
 def plan_all() -> int:

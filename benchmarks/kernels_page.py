@@ -20,8 +20,10 @@ HEAD = """# Kernels
 `make kernels` writes this page from the manifests and from `benchmarks/results`: do not edit it.
 
 - *shipped*: the manifests, and their variants for each target; two manifests may list the same variant.
+- *emulated*: the variants of each target that were right when they ran without a GPU, from their PTX
+  ([emulation](emulation.md)). The others are wrong, *refused* with an instruction that is not emulated, or *too large*.
 - *verified*: the variants that were launched on this GPU and compared with their reference ([verifying](verifying.md)),
-  or the tests that launch them. An empty cell means that no result is stored; nothing was run for `sm_100a`.
+  or the tests that launch them. An empty cell means that no result is stored.
 - *ratio*: the time of the fastest peer over ours, in the geometric mean of all problems: above 1, ours is faster.
 - Ops that begin with `attach.` are served to programs that call the library itself ([attach](attach.md)).
 
@@ -33,8 +35,9 @@ precast bench cache --op rmsnorm                    # compared with its peer
 
 To build `manifests/cutlass-examples.yaml`, set `CUTLASS_EXAMPLES` to the examples of the CuTe DSL in a clone;
 `benchmarks/cutlass_examples.py` compares these kernels with torch. `python benchmarks/kernel_list.py --verified FILE`
-adds results of `precast verify --json`.
+adds results of `precast verify --json`, and `make emulate-all` those of all emulations.
 """
+NOTHING: Mapping[str, Any] = {"variants": {}}
 LONGEST = 72
 """Characters of a description."""
 ORIGINS = (
@@ -55,14 +58,19 @@ ORIGINS = (
 )
 
 
-def page(shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page of what is shipped and some results, by machine and part."""
+def page(
+    shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]], emulated: Mapping[str, Any] = NOTHING
+) -> str:
+    """The page of what is shipped, some results, by machine and part, and what was emulated."""
     lines = [HEAD]
     ops = shipped["ops"]
     for title, _ in ORIGINS:
         mine = [op for op in sorted(ops) if _origin(op, ops[op]["source"]) == title]
         if mine:
-            lines += [f"\n## {title}\n", *_table(_heads(results), [_row(op, shipped, results) for op in mine])]
+            lines += [
+                f"\n## {title}\n",
+                *_table(_heads(results), [_row(op, shipped, results, emulated) for op in mine]),
+            ]
     lines += ["\n## What other systems do, and how precast does it"]
     for system, features in SYSTEMS:
         lines.append(f"\n**{system}**\n")
@@ -84,14 +92,16 @@ def _origin(op: str, source: str) -> str:
 def _heads(results: Mapping[str, Any]) -> list[str]:
     names = [_machine(found) for _, found in sorted(results.items())]
     runs = [head for name in names for head in (f"verified on {name}", f"ratio on {name}")]
-    return ["op", "what it computes", "for", "shipped", *runs]
+    return ["op", "what it computes", "for", "shipped", "emulated", *runs]
 
 
 def _machine(found: Mapping[str, Any]) -> str:
     return str(next(part["machine"]["name"] for part in found.values())).removeprefix("NVIDIA ")
 
 
-def _row(op: str, shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _row(
+    op: str, shipped: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]], emulated: Mapping[str, Any]
+) -> list[str]:
     facts = shipped["ops"][op]
     runs = [cell for _, found in sorted(results.items()) for cell in (verified(op, found), beside(op, found))]
     return [
@@ -99,8 +109,31 @@ def _row(op: str, shipped: Mapping[str, Any], results: Mapping[str, Mapping[str,
         _description(facts["doc"]),
         ", ".join(facts["targets"]) or "any",
         _shipped(op, shipped),
+        without_gpu(op, emulated),
         *runs,
     ]
+
+
+def without_gpu(op: str, emulated: Mapping[str, Any]) -> str:
+    """How many variants of an op were emulated and right, of how many, for each target; and what the others are.
+
+    >>> one = {"op": "a", "target": "sm_100a", "result": "right", "detail": ""}
+    >>> other = {**one, "result": "refused", "detail": "bar.red"}
+    >>> without_gpu("a", {"variants": {"1": one, "2": other}})
+    'sm_100a 1 of 2; refused: `bar.red`'
+    """
+    mine = [one for one in emulated["variants"].values() if one["op"] == op]
+    texts = []
+    for target in sorted({one["target"] for one in mine}):
+        results = [one["result"] for one in mine if one["target"] == target]
+        right = results.count("right")
+        texts.append(f"{target} {right}" + (f" of {len(results)}" if right != len(results) else ""))
+    wrong = sum(one["result"] == "wrong" for one in mine)
+    others = [f"**{wrong} wrong**"] if wrong else []
+    opcodes = sorted({one["detail"] for one in mine if one["result"] == "refused"})
+    others += [f"refused: {', '.join(f'`{name}`' for name in opcodes)}"] if opcodes else []
+    others += [name for name in ("too large", "left out") if any(one["result"] == name for one in mine)]
+    return "; ".join([", ".join(texts), *others]) if mine else ""
 
 
 def _description(doc: str) -> str:

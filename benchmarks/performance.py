@@ -130,11 +130,15 @@ def measured(name: str, cache: Path, found: Mapping[str, str], results: Path) ->
 
 
 def stored(results: Path = RESULTS) -> dict[str, dict[str, Any]]:
-    """All results, by machine and part."""
-    return {
+    """All results, by machine and part. Files of another form are left out."""
+    found = {
         folder.name: {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
         for folder in sorted(results.iterdir())
         if folder.is_dir()
+    }
+    return {
+        machine: {name: part for name, part in parts.items() if isinstance(part, dict) and "machine" in part}
+        for machine, parts in found.items()
     }
 
 

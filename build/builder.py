@@ -47,7 +47,7 @@ class Options:
     """How to build. ``jobs`` and ``memory`` (bytes of one worker) are chosen for this machine if they are None.
 
     ``executor`` decides where to compile: by default in worker processes on this machine. ``dictionary`` compresses the
-    blobs, in place of one that is trained on them.
+    blobs, in place of one that is trained on them. With ``keep_ptx`` the cache has the PTX of its kernels.
     """
 
     jobs: int | None = None
@@ -56,6 +56,7 @@ class Options:
     fail_fast: bool = False
     executor: Executor | None = None
     dictionary: bytes | None = None
+    keep_ptx: bool = False
 
 
 def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
@@ -73,7 +74,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     requests = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
     records = {v.identity_on_gpu: lookup.record_key(*r) for v, r in zip(plan.variants, requests, strict=True)}
-    inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary)
+    inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary, options.keep_ptx)
     if None not in records.values() and is_up_to_date(store.notes, inputs, cache):
         lookup.mark_used(requests)
         lookup.share(requests)
@@ -91,13 +92,14 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     packed = pack(
         whole, run.records, run.runtime, toolchain.versions,
         threads=default_jobs(), reuse=BlobReuse(cache, store.notes), dictionary=options.dictionary,
+        keep_ptx=options.keep_ptx,
     )  # fmt: skip
     write_cache(cache, packed.files)
     lookup.share(requests)
     store.finish()
     if report.complete:
         records = {identity: record.key for identity, record in run.records.items()}
-        inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary)
+        inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary, options.keep_ptx)
         mark_up_to_date(store.notes, inputs, packed.files)
     sizes = [len(data) for data in packed.files.values()]
     return replace(report, files=len(sizes), size=sum(sizes), tuning=packed.tuning if whole.tuning.groups else None)
@@ -161,7 +163,7 @@ class _Run:
                     costs.add(variant, result.seconds)
                     parts = key_parts(variant, self.toolchain, self.sources.digest(variant.source))
                     note_built(self.lookup.store.notes, variant, parts, result.key)
-                    self.records[variant.identity_on_gpu] = _needed_bytes(variant, result)
+                    self.records[variant.identity_on_gpu] = _needed_bytes(variant, result, self.options.keep_ptx)
                     self._step(variant, "built", seconds=result.seconds)
 
     def _for_different_gpus(self, missing: list[Variant]) -> tuple[list[Variant], list[Variant]]:
@@ -210,10 +212,10 @@ class _Run:
                 store = self.lookup.store
                 store.refuse(store.record_file(record.key), f"it is not the record of {variant}")
                 record = None
-            if record is None or not record.serves(variant.emit):
+            if record is None or not record.serves(variant.emit, ptx=self.options.keep_ptx):
                 missing.append(variant)
             else:
-                self.records[variant.identity_on_gpu] = _needed_bytes(variant, record)
+                self.records[variant.identity_on_gpu] = _needed_bytes(variant, record, self.options.keep_ptx)
                 reused.append(variant)
                 self._step(variant, "reused")
         return reused, missing
@@ -302,11 +304,17 @@ def _is_of(variant: Variant, record: Record) -> bool:
     return symbols == [f"__tvm_ffi_{name}" for name in names]
 
 
-def _needed_bytes(variant: Variant, record: Record) -> Record:
+def _needed_bytes(variant: Variant, record: Record, keep_ptx: bool) -> Record:
     """A record with only the bytes that artifacts of this variant need: a plan may have thousands of records."""
     kept = ("cubin" in variant.emit, "object" in variant.emit)
     products = (
-        replace(p, obj=b"", cubins=p.cubins if kept[0] else (), library=p.library if kept[1] else b"")
+        replace(
+            p,
+            obj=b"",
+            cubins=p.cubins if kept[0] else (),
+            library=p.library if kept[1] else b"",
+            ptx=p.ptx if keep_ptx else b"",
+        )
         for p in record.products
     )
     return replace(record, products=tuple(products))

@@ -127,3 +127,9 @@ class ChangedInputError(PrecastError):
     """A file changed between the compilation that read it and the digest of its content."""
 
     code = "PCB15"
+
+
+class NoPtx(PrecastError):
+    """An artifact cannot be emulated, because its PTX was not kept."""
+
+    code = "PCB25"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader import session
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
-from precast.loader.resolve.candidate import Candidate, Request
+from precast.loader.resolve.candidate import Candidate, Request, Verified, checked_verified
 from precast.loader.resolve.discover import Caches, Ops
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def get(
     device: object = None,
     target: str | None = None,
     problem: Mapping[str, int] | None = None,
-    verified: bool = False,
+    verified: Verified = False,
 ) -> Kernel:
     """Find, check and load the variant of an op that serves a config on a device.
 
@@ -41,7 +41,8 @@ def get(
     problem
         The sizes of the call, to choose among tuned variants by measurements, if a cache has any.
     verified
-        Take only a variant that passed ``precast verify --record`` on a GPU of this compute capability.
+        Take only a variant that passed ``precast verify --record`` on a GPU of this compute capability. With
+        ``"emulated"``, one that was never on such a GPU may have passed ``precast verify --emulate --record``.
 
     Returns
     -------
@@ -77,7 +78,7 @@ def explain(
     device: object = None,
     target: str | None = None,
     problem: Mapping[str, int] | None = None,
-    verified: bool = False,
+    verified: Verified = False,
 ) -> Resolution:
     """Make the decision that ``get`` would make, and load nothing.
 
@@ -108,7 +109,7 @@ def _request(
     device: object,
     target: str | None,
     problem: Mapping[str, int] | None,
-    verified: bool,
+    verified: Verified,
     memo_key: tuple[Any, ...] | None = None,
 ) -> Request:
     return Request(
@@ -117,7 +118,7 @@ def _request(
         device=device,
         target=target,
         problem=problem,
-        verified=bool(verified),
+        verified=checked_verified(verified),
         memo_key=memo_key,
     )
 

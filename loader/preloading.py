@@ -14,7 +14,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
 from precast.loader.machine.driver import NoDriver
-from precast.loader.resolve.candidate import Request
+from precast.loader.resolve.candidate import Request, Verified, checked_verified
 from precast.loader.session import Lookup, Session
 
 PreloadRequest = Union[str, "tuple[str, Mapping[str, object]]", "tuple[str, Mapping[str, object], Mapping[str, int]]"]
@@ -65,7 +65,7 @@ def preload(
     device: object = None,
     target: str | None = None,
     cuda: bool = True,
-    verified: bool = False,
+    verified: Verified = False,
 ) -> Preload:
     """Load many variants at once and make them ready for CUDA, so that no request waits for anything later.
 
@@ -100,7 +100,7 @@ def preload(
     """
     into = session.default
     start = time.perf_counter()
-    template = Request(op="", device=device, target=target, verified=verified)
+    template = Request(op="", device=device, target=target, verified=checked_verified(verified))
     checked = [_checked(request) for request in _listed(requests)]
     reason, ordinal = _device(into, template, cuda)
     loaded = []

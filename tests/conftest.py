@@ -3,12 +3,15 @@ because a machine is slow for a moment."""
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.alone import run_alone
 from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]
@@ -33,6 +36,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later garbage collections: they would read all of it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is marked ``alone`` by a pytest of its own, which has imported nothing but its file."""
+    if pyfuncitem.get_closest_marker("alone") is None or "TESTS_ALONE" in os.environ:
+        return None
+    run_alone(pyfuncitem.nodeid, pyfuncitem.config.rootpath)
+    return True
+
+
 @pytest.fixture(scope="session")
 def no_torch(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The PYTHONPATH of a process from which torch is hidden, as on a build host that has none.
@@ -49,4 +67,15 @@ def without_torch(no_torch: str) -> Iterator[None]:
     """Hide torch from the child processes of a whole file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", no_torch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def forked_children() -> Iterator[None]:
+    """Fork the child processes of builds, which this process starts, from one that has imported the DSL."""
+    from precast.build.ipc import child_process
+    from tests.helpers.forks.forked_process import start_child
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child_process, "start_process", start_child)
         yield

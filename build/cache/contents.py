@@ -150,7 +150,7 @@ class CacheContents:
     @cached_property
     def blobs(self) -> dict[str, Blob]:
         """Every blob in the index, by its digest."""
-        named = [a.blob for a in self.artifacts.values()]
+        named = [blob for a in self.artifacts.values() for blob in a.blobs]
         named += [runtime.blob for runtime in self.index.runtimes]
         named += [self.index.dictionary] if self.index.dictionary else []
         return {blob.sha256: blob for blob in named}

@@ -68,6 +68,7 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
         _ops(caches, {n: a for n, (_, a) in chosen.items()}, contents),
         contents,
         threads=threads,
+        texts={a.ptx.sha256: cache.read(a.ptx) for cache, a in chosen.values() if a.ptx},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from precast.build.cache.blob_reuse import BlobReuse
@@ -41,11 +42,12 @@ class UncompressedOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltArtifact:
-    """An artifact of a built variant with its content; its blob is not compressed yet."""
+    """An artifact of a built variant with its content, and its PTX if that is kept; no blob is compressed yet."""
 
     op: str
     artifact: Artifact
     content: bytes
+    ptx: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +67,16 @@ def pack(
     threads: int,
     reuse: BlobReuse | None = None,
     dictionary: bytes | None = None,
+    keep_ptx: bool = False,
 ) -> Packed:
     """The files of a cache, with the measurements of the plan.
 
     ``records`` has the record of each variant by its identity on its GPU. ``reuse`` has compressed blobs of the cache
-    that is replaced. A ``dictionary`` is trained unless it is given.
+    that is replaced. A ``dictionary`` is trained unless it is given. With ``keep_ptx`` the cache has the PTX, too.
     """
     one_each = {records[v.identity_on_gpu].key: v for v in reversed(plan.variants)}  # several GPUs may share a record
     variants = [v for v in plan.variants if one_each[records[v.identity_on_gpu].key] is v]
-    built = [b for v in variants for b in built_artifacts(v, records[v.identity_on_gpu], plan.profiles)]
+    built = [b for v in variants for b in built_artifacts(v, records[v.identity_on_gpu], plan.profiles, keep_ptx)]
     contents = {b.artifact.blob.sha256: b.content for b in built}
     ops = {
         op: UncompressedOp(keys=of.keys, doc=of.doc, artifacts=tuple(b.artifact for b in built if b.op == op))
@@ -89,13 +92,17 @@ def pack(
     runtimes = [runtime]
     if not any(b.artifact.kind == "object" for b in built):  # device code depends on nothing of this host
         runtimes, versions = [], {tool: text for tool, text in versions.items() if tool not in PROGRAMS}
-    return Packed(
-        pack_ops(plan.name, versions, runtimes, tuned, contents, threads=threads, reuse=reuse, dictionary=dictionary),
-        fitted,
-    )
+    texts = {b.artifact.ptx.sha256: b.ptx for b in built if b.artifact.ptx}
+    files = pack_ops(
+        plan.name, versions, runtimes, tuned, contents,
+        threads=threads, texts=texts, reuse=reuse, dictionary=dictionary,
+    )  # fmt: skip
+    return Packed(files, fitted)
 
 
-def built_artifacts(variant: Variant, record: Record, profiles: Profiles) -> Iterator[BuiltArtifact]:
+def built_artifacts(
+    variant: Variant, record: Record, profiles: Profiles, keep_ptx: bool = False
+) -> Iterator[BuiltArtifact]:
     """Every artifact in the record of a variant. ``profiles`` are those of the build."""
     facts = {**variant.assumed, **record.assumed}
     provenance = _provenance(variant, record, record_of(facts, profiles.all_of(variant.target)))
@@ -105,7 +112,10 @@ def built_artifacts(variant: Variant, record: Record, profiles: Profiles) -> Ite
             key = artifact_key(record.key, product.op, kind)
             for content in (product.library,) if kind == "object" else product.cubins:
                 artifact = _artifact(variant, product, key, kind, content, provenance, assumes)
-                yield BuiltArtifact(op=product.op, artifact=artifact, content=content)
+                ptx = product.ptx if keep_ptx else b""
+                if ptx:
+                    artifact = replace(artifact, ptx=uncompressed(ptx))
+                yield BuiltArtifact(op=product.op, artifact=artifact, content=content, ptx=ptx)
 
 
 def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,16 +178,18 @@ def pack_ops(
     contents: Mapping[str, bytes],
     *,
     threads: int,
+    texts: Mapping[str, bytes] = MappingProxyType({}),
     reuse: BlobReuse | None = None,
     dictionary: bytes | None = None,
 ) -> dict[str, bytes]:
     """Compress the contents, each named by its digest, and write the index of them.
 
-    Runtime libraries are not compressed: every process opens one, and decompressing it takes longer than opening a
-    kernel.
+    ``texts`` has the PTX, which is compressed alone: the blobs of kernels are the same with and without. Runtime
+    libraries are not compressed: every process opens one, and decompressing it takes longer than opening a kernel.
     """
     dictionary = train(contents, reuse) if dictionary is None else dictionary
     stored = store_all(contents, dictionary, threads, reuse)
+    stored |= {sha256: text for sha256, text in store_all(texts, None, threads).items() if sha256 not in stored}
     shared = store_raw(dictionary) if dictionary else None
     uncompressed_blobs = [shared] if shared else []
     listed_runtimes = []
@@ -190,7 +202,10 @@ def pack_ops(
             op=op,
             keys=of.keys,
             doc=of.doc,
-            artifacts=tuple(replace(a, blob=stored[a.blob.sha256].blob) for a in of.artifacts),
+            artifacts=tuple(
+                replace(a, blob=stored[a.blob.sha256].blob, ptx=stored[a.ptx.sha256].blob if a.ptx else None)
+                for a in of.artifacts
+            ),
             tuning=of.tuning,
         )
         for op, of in ops.items()

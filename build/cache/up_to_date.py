@@ -37,6 +37,7 @@ def inputs_digest(
     toolchain: Toolchain,
     sources: SourceDigests,
     dictionary: bytes | None = None,
+    keep_ptx: bool = False,
 ) -> str:
     """The digest of everything that determines the bytes of a cache. ``records`` has the key of each record by the
     identity of its variant on its GPU."""
@@ -65,6 +66,7 @@ def inputs_digest(
         ],
         hashlib.sha256(plan.tuning.encode()).hexdigest(),
         *([] if dictionary is None else [hashlib.sha256(dictionary).hexdigest()]),
+        *(["ptx"] if keep_ptx else []),
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from precast.build.child.compiler.capture import Catcher, Caught
 from precast.build.child.compiler.export_only import compile_for_export_only
+from precast.build.child.compiler.keep_ptx import text_of
 from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.kernel_facts import kernel_facts
@@ -142,7 +143,8 @@ class _Work:
         started = time.perf_counter()
         try:
             self._observer.begin()
-            reply, parts = _compile(request, self._catcher, self._facts, self._observer)
+            with self._catcher.ptx.folder():
+                reply, parts = _compile(request, self._catcher, self._facts, self._observer)
         except Refused as error:  # the message needs no traceback
             return refusal(error)
         except (Exception, SystemExit) as error:
@@ -200,15 +202,17 @@ def _compile(
     else:
         caught = select_objects(compiled, returned, source=source, expected=len(symbols))
     names = argument_names(function, request["config"])
-    signatures, objects = [], []
+    signatures, objects, ptx = [], [], []
     for part, (item, symbol) in enumerate(zip(caught, symbols, strict=True)):
         if item.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
         signatures.append(item.signature.renamed(names).writing(outputs_of(function, part)).to_json())
         objects.append(_export(item.compiled, symbol))
+        ptx.append(text_of(item.compiled, item.ptx))
     launch_plan = plan_of(function, request["config"])
     reply = {
         "signatures": signatures,
+        "ptx": ptx,
         "launch_plan": launch_plan.to_json() if launch_plan else None,
         "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,

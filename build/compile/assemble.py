@@ -69,6 +69,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 rehearsed=rehearsed,
                 program=program,
                 unlaunchable=unlaunchable,
+                ptx=compiled_object.ptx,
             )
         )
     inputs, installed = compiled.inputs.split(compiled.variant.source.partition(":")[0])

@@ -27,12 +27,16 @@ _CODE = re.compile(r"PC[A-Z][0-9]{2}").fullmatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """One compiled object: the op it is stored under, its entry symbol, its signature, and its bytes."""
+    """One compiled object: the op it is stored under, its entry symbol, its signature, its bytes, and its PTX.
+
+    The PTX is empty where the compiler keeps none.
+    """
 
     op: str
     symbol: str
     signature: Signature
     code: bytes
+    ptx: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,10 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         ops = tuple(numbered(variant.op, number) for number in range(len(reply.parts)))
     try:
         signatures = [Signature.parse(s) for s in header["signatures"]]
-        if not len(signatures) == len(reply.parts) == len(names):
+        ptx = [
+            text.encode() for text in fields.items(header, "ptx", fields.text, most=MOST, default=("",) * len(names))
+        ]
+        if not len(signatures) == len(reply.parts) == len(names) == len(ptx):
             raise FormatError(f"{len(reply.parts)} objects for {len(names)} names")
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
@@ -117,8 +124,8 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         reason = f"the worker's reply cannot be read: {error}; report this"
         return Failed(variant=variant, reason=reason, details=output, code=FormatError.code)
     objects = tuple(
-        Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code)
-        for op, name, signature, code in zip(ops, names, signatures, reply.parts, strict=True)
+        Object(op=op, symbol=f"__tvm_ffi_{name}", signature=signature, code=code, ptx=text)
+        for op, name, signature, code, text in zip(ops, names, signatures, reply.parts, ptx, strict=True)
     )
     return Compiled(
         variant=variant,

@@ -63,7 +63,7 @@ class ChildProcess:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
         self._sent, self._replied = -1, 0  # the settings are request 0
-        self._process, self._replies = _start(module, environment, interpreter)
+        self._process, self._replies = start_process(module, environment, interpreter)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
         self._tail = OutputTail(mark.encode())
         assert self._process.stdout is not None
@@ -188,7 +188,7 @@ class ChildProcess:
                 self._tail.feed(chunk)
 
 
-def _start(
+def start_process(
     module: str, environment: Mapping[str, str], interpreter: Interpreter
 ) -> tuple[subprocess.Popen[bytes], BinaryIO]:
     """The process, in a separate session, so that its descendants can be ended with it; and the pipe of its replies."""

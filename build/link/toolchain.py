@@ -86,10 +86,19 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
         nvdisasm=_optional("nvidia-cuda-nvdisasm", "nvdisasm"),
         archive=_file(libraries, "libcuda_dialect_runtime_static.a"),
         cudart=_file(packages[RUNTIMES[cuda]], "libcudart_static.a"),
-        ffi=_file(packages["apache-tvm-ffi"], "libtvm_ffi.so").parent,
+        ffi=ffi_folder(interpreter),
         versions=versions,
         cuda=cuda,
     )
+
+
+def ffi_folder(interpreter: Interpreter = HERE) -> Path:
+    """Where the libraries of TVM-FFI are, which need no compiler.
+
+    >>> (ffi_folder() / "libtvm_ffi.so").is_file()
+    True
+    """
+    return _file(interpreter.distribution("apache-tvm-ffi"), "libtvm_ffi.so").parent
 
 
 def find_cuda(interpreter: Interpreter = HERE) -> int:

@@ -12,8 +12,8 @@ from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.compare import difference
 from precast.build.rehearsal.draw import LARGEST, Draw
-from precast.build.rehearsal.leaves import leaves_of
 from precast.build.rehearsal.recorder import Recorded, RecordedLaunch, Recorder
+from precast.loader.contract.format.program.call_leaves import leaves_of
 from precast.loader.contract.format.program.expression import Expression, leaves_in
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature

@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.contract.abi.dlpack import DEVICES
 from precast.loader.contract.abi.tvm_ffi_abi import limits
+from precast.loader.contract.format.program.call_leaves import DrawnTensor
 from precast.loader.contract.format.signature import Argument, Dim, Signature
 
 TAME = (1 << 31) - 1  # as many elements as a tensor has in a tame call

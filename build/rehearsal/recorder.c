@@ -1,8 +1,9 @@
-/* A runtime library that records launches instead of making them, for rehearsals of a kernel's host code. It defines
- * only the functions of host code that launches and does nothing else: an object that needs more does not link against
- * it, and has no host program. */
+/* A runtime library that records launches instead of making them, for rehearsals and for the emulation of a kernel. It
+ * defines only the functions of host code that launches and does nothing else: an object that needs more does not link
+ * against it, and has no host program. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef void (*set_error_fn)(const char *kind, const char **parts, int32_t count);
@@ -29,6 +30,7 @@ typedef struct {
 } configuration;
 
 enum {
+  COOPERATIVE = 2,
   CLUSTER = 4,
   OVERLAP = 6,
   LAUNCHES = 8,
@@ -36,14 +38,15 @@ enum {
   PARAMETERS = 64,
   BYTES = 4096,
   NAME = 1024,
+  ATTRIBUTES = 64,
   STACK = 1 << 16
 };
 
 typedef struct {
   int32_t kernel;  /* which of the known kernels; -1: another one */
   int32_t unknown; /* the id of an attribute that is set and has no place here */
-  uint32_t grid[3], block[3], cluster[3], overlap;
-  uint64_t shared;
+  uint32_t grid[3], block[3], cluster[3], overlap, cooperative, padding;
+  uint64_t shared, stream;
   unsigned char parameters[BYTES]; /* one after the other */
 } launch_record;
 
@@ -61,6 +64,12 @@ EXPORT struct {
   uint32_t count, sizes[PARAMETERS];
 } kernels[KERNELS];
 
+/* The attributes of the device that host code may query; 97 is the most shared memory of a block. */
+EXPORT struct {
+  int32_t id, value;
+} attributes[ATTRIBUTES] = {{97, 232448}};
+EXPORT int32_t unknown_attribute; /* one that it queried and that is not in the table */
+
 static int current_device;
 
 EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, void **parameters) {
@@ -71,6 +80,7 @@ EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, 
   memcpy(r->block, launch->block, sizeof r->block);
   r->cluster[0] = r->cluster[1] = r->cluster[2] = 1;
   r->shared = launch->shared;
+  r->stream = (uintptr_t)launch->stream;
   r->kernel = -1;
   for (uint32_t i = 0; i < launch->attribute_count; ++i) {
     const attribute *a = &launch->attributes[i];
@@ -78,6 +88,8 @@ EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, 
       memcpy(r->cluster, a->value.cluster, sizeof r->cluster);
     else if (a->id == OVERLAP)
       r->overlap = a->value.number != 0;
+    else if (a->id == COOPERATIVE)
+      r->cooperative = a->value.number != 0;
     else if (a->value.number)
       r->unknown = a->id;
   }
@@ -102,26 +114,36 @@ EXPORT int cuda_dialect_unload_library_once(void **library) { return *library = 
 
 /* A kernel's handle is its name, which the host code may keep on its stack. */
 EXPORT int _cudaLibraryGetKernel(void **kernel, void *library, const char *name) {
-  static char names[KERNELS][NAME];
-  static int count;
+  static struct known {
+    struct known *next;
+    char name[];
+  } *first;
   (void)library;
-  for (int i = 0; i < count; ++i)
-    if (!strcmp(names[i], name)) return *kernel = names[i], 0;
-  if (count == KERNELS) return 1;
-  *kernel = strncpy(names[count++], name, NAME - 1);
-  return 0;
+  for (struct known *one = first; one; one = one->next)
+    if (!strcmp(one->name, name)) return *kernel = one->name, 0;
+  struct known *one = malloc(sizeof *one + strlen(name) + 1);
+  if (!one) return 1;
+  one->next = first;
+  first = one;
+  return *kernel = strcpy(one->name, name), 0;
 }
 
 EXPORT int _cudaLibraryLoadData(void **library, const void *code) { return *library = (void *)code, 0; }
 EXPORT int _cudaGetDevice(int *device) { return *device = current_device, 0; }
 EXPORT int _cudaSetDevice(int device) { return current_device = device, 0; }
-EXPORT int _cudaDeviceGetAttribute(int *value) { return *value = 232448, 0; } /* asked for shared memory only */
+EXPORT int _cudaDeviceGetAttribute(int *value, int id, int device) {
+  (void)device;
+  for (int i = 0; i < ATTRIBUTES && attributes[i].id; ++i)
+    if (attributes[i].id == id) return *value = attributes[i].value, 0;
+  unknown_attribute = id;
+  return 1;
+}
 EXPORT int _cuKernelGetAttribute(int *value) { return *value = 0, 0; }
 EXPORT int _cudaKernelSetAttributeForDevice(void) { return 0; }
 
 EXPORT void CuteDSLRT_TVMFFISetRaisedCudaError(set_error_fn set_error, int32_t code) {
   (void)code;
-  const char *parts[] = {"a rehearsal failed"};
+  const char *parts[] = {"a call without a GPU failed"};
   set_error("CUDADialectError", parts, 1);
 }
 
@@ -133,6 +155,7 @@ static __attribute__((noinline)) void fill_stack(unsigned char with) {
 /* Call an entry on a stack that is full of one byte: what the host code leaves unset of a parameter then has it. */
 EXPORT int rehearse(entry_fn entry, const void *arguments, int32_t count, void *result, int32_t with) {
   rehearsed.count = 0;
+  unknown_attribute = 0;
   fill_stack((unsigned char)with);
   return entry(NULL, arguments, count, result);
 }

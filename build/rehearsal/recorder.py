@@ -21,8 +21,8 @@ from precast.build.link import elf
 from precast.build.link.linker import FLAGS, host_libraries
 from precast.build.link.runtime import COMPILE, SHARED, run
 from precast.build.link.toolchain import Toolchain
-from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.contract.abi.dlpack import dtype_code
+from precast.loader.contract.format.program.call_leaves import DrawnTensor
 
 SOURCE = Path(__file__).with_name("recorder.c")
 _SECONDS = 120
@@ -127,7 +127,7 @@ class Recorder:
 
     def _linked(self, folder: Path) -> dict[str, Any]:
         tools, ffi = self._toolchain, self._toolchain.ffi / "libtvm_ffi.so"
-        (folder / "recorder.so").write_bytes(_recorder_library(tools.gcc, SOURCE))
+        (folder / "recorder.so").write_bytes(recorder_library(tools.gcc, SOURCE))
         (folder / "variant.o").write_bytes(self._obj)
         command: list[str | Path] = [tools.ld, *FLAGS, "--no-undefined", "-o", "variant.so", "variant.o"]
         try:
@@ -143,10 +143,14 @@ class Recorder:
 
 
 @functools.cache
-def _recorder_library(gcc: str | Path, source: Path) -> bytes:
-    """The recording runtime, compiled once a process."""
+def recorder_library(gcc: str | Path, source: Path, soname: str = "recorder.so") -> bytes:
+    """The recording runtime under a name, compiled once a process for each.
+
+    With the name of a cache's runtime library, it takes the place of that: the libraries of the cache need only be
+    opened after it.
+    """
     with temporary_folder() as folder:
-        output = ["-o", "recorder.so", "-Wl,-soname,recorder.so"]
+        output = ["-o", "recorder.so", f"-Wl,-soname,{soname}"]
         run([gcc, *COMPILE, *SHARED, source, *output], folder, "recorder.c")
         return (folder / "recorder.so").read_bytes()
 

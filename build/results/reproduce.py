@@ -185,7 +185,7 @@ def _compare(
         if held is None:
             different[str(name)] = "it is not in the cache"
             continue
-        facts = [fact for fact in differing_facts(held, artifact.artifact) if fact != "evidence"]
+        facts = [fact for fact in differing_facts(held, artifact.artifact) if fact not in ("evidence", "ptx")]
         if "bytes" not in facts and cache.read(held.blob) != artifact.content:
             facts.append("bytes")
         if not name.host and facts == ["key"]:

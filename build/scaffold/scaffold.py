@@ -60,6 +60,7 @@ def new_kernel(name: str) -> Scaffold:
         next=(
             f"precast plan {name}.yaml",
             f"precast build {name}.yaml -o cache",
+            "PYTHONPATH=. precast verify cache --emulate    # without a GPU",
             "PYTHONPATH=. precast verify cache    # on a machine with a GPU",
             "PYTHONPATH=. precast bench cache",
             "precast wheel cache -o dist",

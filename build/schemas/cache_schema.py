@@ -118,8 +118,9 @@ def _artifact() -> Schema:
             "evidence": list_of({"type": "object"}, 256),
             "assumes": _assumptions(),
             "program": {"$ref": "#/$defs/program"},
+            "ptx": {"$ref": "#/$defs/blob"},
         },
-        optional=("resources", "provenance", "evidence", "assumes", "program"),
+        optional=("resources", "provenance", "evidence", "assumes", "program", "ptx"),
     )
     is_object = {"required": ["kind"], "properties": {"kind": {"const": "object"}}}
     return {**shape, "if": is_object, "then": {"properties": {"host": {"type": "object"}, "program": False}}}

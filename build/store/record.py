@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from precast.build.gpu.profile import parse_answers
@@ -29,7 +30,8 @@ class Product:
     """One object of a variant, from the compiler's bytes to the library: everything that its artifacts need.
 
     ``rehearsed`` is true if the object's host code was run to find out how a cubin of it is launched. ``program`` is
-    the result; if there is none, ``unlaunchable`` is the reason.
+    the result; if there is none, ``unlaunchable`` is the reason. ``ptx`` is the text that the device code was made of;
+    it is empty in records of builds that kept none.
     """
 
     op: str
@@ -44,6 +46,7 @@ class Product:
     rehearsed: bool = False
     program: HostProgram | None = None
     unlaunchable: str = ""
+    ptx: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,10 @@ class Record:
     native: Mapping[str, Any] | None = None
     facts: KernelFacts | None = None
 
-    def serves(self, kinds: Iterable[str]) -> bool:
-        """Whether artifacts of these kinds can be made from it: a cubin needs a rehearsed launch."""
+    def serves(self, kinds: Iterable[str], *, ptx: bool = False) -> bool:
+        """Whether artifacts of these kinds can be made from it, with their PTX: a cubin needs a rehearsed launch."""
+        if ptx and not all(p.ptx for p in self.products):
+            return False
         return "cubin" not in kinds or all(p.rehearsed for p in self.products)
 
     def encode(self) -> bytes:
@@ -103,6 +108,9 @@ class Record:
                 }
             )
             parts += [product.obj, product.library, *product.cubins]
+        if any(product.ptx for product in self.products):  # last: earlier versions read the parts before it
+            header["ptx"] = [len(product.ptx) for product in self.products]
+            parts.append(b"".join(product.ptx for product in self.products))
         body = Message(header, tuple(parts)).encode()
         return hashlib.sha256(body).digest() + body
 
@@ -118,6 +126,8 @@ class Record:
             raise FormatError("the record has another key", "key")
         parts = list(message.parts)
         products = fields.items(header, "products", lambda value: _product(value, parts), most=64)
+        if "ptx" in header:
+            products = _with_ptx(products, fields.items(header, "ptx", _size, most=64), parts)
         return cls(
             key=key,
             products=products,
@@ -152,3 +162,20 @@ def _product(value: object, parts: list[bytes]) -> Product:
         program=fields.parsed(data, "program", lambda v: None if v is None else HostProgram.parse(v)),
         unlaunchable=fields.get(data, "unlaunchable", str),
     )
+
+
+def _with_ptx(products: tuple[Product, ...], sizes: tuple[int, ...], parts: list[bytes]) -> tuple[Product, ...]:
+    """The products with their PTX, which is one attachment, one text after the other."""
+    if len(parts) != 1 or len(sizes) != len(products) or sum(sizes) != len(parts[0]):
+        raise FormatError("the record's PTX has another size than it says", "ptx")
+    ends = tuple(accumulate(sizes))
+    return tuple(
+        replace(product, ptx=parts[0][end - size : end])
+        for product, size, end in zip(products, sizes, ends, strict=True)
+    )
+
+
+def _size(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise FormatError("not a size")
+    return value

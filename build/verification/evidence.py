@@ -16,7 +16,6 @@ from precast.loader.errors import ConfigError
 from precast.loader.machine.driver import Device, NoDriver
 from precast.loader.machine.machine import version
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.evidence import CHECK
 
 EPOCH = "SOURCE_DATE_EPOCH"
 _MODULE = Path("/proc/driver/nvidia/version")
@@ -34,18 +33,20 @@ def where_and_when(device: Device, environment: Mapping[str, str]) -> dict[str, 
 
 
 class EarlierEvidence:
-    """A cache's evidence of artifacts that passed on one model of GPU.
+    """A cache's evidence of artifacts that passed in one way: on one model of GPU, or by one version of the emulator.
 
-    Artifacts of different caches, and with different keys, are the same if their ops, configs and bytes are.
+    ``alike`` has the fields that such evidence has. Artifacts of different caches, and with different keys, are the
+    same if their ops, configs and bytes are.
     """
 
-    def __init__(self, cache: Cache, gpu: str) -> None:
+    def __init__(self, cache: Cache, alike: Mapping[str, Any]) -> None:
+        alike = {**alike, "failed": []}
         self._entries = {
             _identity(op, artifact): entry
             for op in cache.index.ops
             for artifact in cache.op(op).artifacts
             for entry in artifact.evidence
-            if (entry.get("check"), entry.get("gpu"), entry.get("failed")) == (CHECK, gpu, [])
+            if all(entry.get(name) == value for name, value in alike.items())
         }
 
     def of(self, op: str, artifact: Artifact) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Verifies the variants of a cache, several at once, in launching processes."""
+"""Verifies the variants of a cache, several at once, in processes that launch or that emulate."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from precast.build.on_gpu.launches import Launches
+from precast.build.emulation.errors import Unsupported
+from precast.build.errors import NoPtx
 from precast.build.verification.evidence import EarlierEvidence
 from precast.kernels.authoring.declare import Problem
-from precast.kernels.authoring.launching.cases import Case, LeftOut, misfit
+from precast.kernels.authoring.launching.cases import LeftOut, Selected, misfit
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
 
 _NO_MEMORY = "OutOfMemoryError"
@@ -31,6 +32,25 @@ class Progress(Protocol):
         """A variant is done; ``keep`` if it failed."""
 
 
+class Checker(Protocol):
+    """What checks an artifact in a process of its own: ``Launches``, or ``Emulations``."""
+
+    def checks(
+        self,
+        op: str,
+        key: str,
+        *,
+        seed: int,
+        problem: Mapping[str, int] | None,
+        most: int | None,
+        huge: bool | None = None,
+    ) -> tuple[Check, ...]:
+        """The checks of an artifact; an emulation may raise Unsupported."""
+
+    def end(self) -> None:
+        """End the process."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How variants are verified: the same for all of them."""
@@ -43,7 +63,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """One variant: its checks, its evidence from an earlier run, or why it was left out."""
+    """One variant: its checks, its evidence from an earlier run, or why it was left out.
+
+    ``refused`` is what of its PTX is not emulated, and ``opcode`` the instruction.
+    """
 
     op: str
     key: str
@@ -51,6 +74,8 @@ class Verified:
     checks: Sequence[Check] = ()
     seconds: float = 0.0
     left_out: str = ""
+    refused: str = ""
+    opcode: str = ""
     earlier: Mapping[str, Any] | None = None
 
     @property
@@ -63,31 +88,33 @@ class Verified:
         """The result in a line of progress."""
         if self.earlier is not None:
             return f"verified before, {str(self.earlier.get('date'))[:20]}"
-        if self.left_out:
-            return f"left out: {self.left_out}"
+        if self.left_out or self.refused:
+            return f"left out: {self.left_out}" if self.left_out else f"refused: {self.refused}"
         wrong = self.outcome["failed"]
         return f"wrong: {wrong[0]}" if wrong else f"{self.outcome['worst']:.2f} of the tolerance"
 
 
 def verify_each(
-    cases: Sequence[Case | LeftOut],
+    cases: Sequence[Selected | LeftOut],
     options: Options,
-    launches: Sequence[Launches],
+    launches: Sequence[Checker],
     progress: Progress,
     earlier: EarlierEvidence | None = None,
+    *,
+    share_gpu: bool = True,
 ) -> list[Verified]:
-    """Verify variants, as many at once as there are launching processes. One with earlier evidence is not launched.
+    """Verify variants, as many at once as there are processes. One with earlier evidence is not launched.
 
     Variants that run at once share the memory of the GPU. Those that need much of it wait, and are launched alone
     afterwards: problems of more than 2**31 elements, and variants that ran out of memory beside others.
     """
-    several = len(launches) > 1
+    several = share_gpu and len(launches) > 1
     beside = replace(options, huge=False) if several else options
-    idle: SimpleQueue[Launches] = SimpleQueue()
+    idle: SimpleQueue[Checker] = SimpleQueue()
     for process in launches:
         idle.put(process)
 
-    def verified(case: Case | LeftOut) -> Verified:
+    def verified(case: Selected | LeftOut) -> Verified:
         process = idle.get()
         try:
             return _verified(case, beside, process, earlier)
@@ -112,22 +139,28 @@ def verify_each(
     return results
 
 
-def _verified(case: Case | LeftOut, options: Options, launches: Launches, earlier: EarlierEvidence | None) -> Verified:
+def _verified(
+    case: Selected | LeftOut, options: Options, launches: Checker, earlier: EarlierEvidence | None
+) -> Verified:
     result = Verified(op=case.op, key=case.artifact.key, name=str(case))
-    evidence = earlier.of(case.op, case.artifact) if earlier and isinstance(case, Case) else None
+    evidence = earlier.of(case.op, case.artifact) if earlier and isinstance(case, Selected) else None
     if evidence is not None:
         return replace(result, earlier=evidence)
     reason = _obstacle(case, options)
     if reason or isinstance(case, LeftOut):
         return replace(result, left_out=reason)
     start = time.perf_counter()
-    checks = launches.checks(
-        case.op, result.key, seed=options.seed, problem=options.problem, most=options.most, huge=options.huge
-    )
-    return replace(result, checks=checks, seconds=time.perf_counter() - start)
+    how = {"seed": options.seed, "problem": options.problem, "most": options.most, "huge": options.huge}
+    try:
+        result = replace(result, checks=launches.checks(case.op, result.key, **how))  # type: ignore[arg-type]
+    except Unsupported as error:
+        result = replace(result, refused=str(error), opcode=error.opcode)
+    except NoPtx as error:
+        result = replace(result, left_out=str(error))
+    return replace(result, seconds=time.perf_counter() - start)
 
 
-def _completed(case: Case | LeftOut, result: Verified, options: Options, launches: Launches) -> Verified:
+def _completed(case: Selected | LeftOut, result: Verified, options: Options, launches: Checker) -> Verified:
     """The result of a variant that was verified beside others, with what had to wait."""
     if isinstance(case, LeftOut) or not result.checks:
         return result
@@ -141,7 +174,7 @@ def _completed(case: Case | LeftOut, result: Verified, options: Options, launche
     return replace(result, checks=[*(c for c in result.checks if dict(c.problem) != problem), *checks])
 
 
-def _obstacle(case: Case | LeftOut, options: Options) -> str:
+def _obstacle(case: Selected | LeftOut, options: Options) -> str:
     """Why a variant cannot be verified; empty if it can."""
     if isinstance(case, LeftOut):
         return case.reason

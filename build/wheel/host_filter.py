@@ -24,7 +24,7 @@ def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> di
     for op, listed in cache.ops.items():
         artifacts = tuple(a for a in listed.artifacts if a.host is None or a.host.arch == host)
         if artifacts:
-            needed.update(a.blob.sha256 for a in artifacts)
+            needed.update(blob.sha256 for a in artifacts for blob in a.blobs)
             tuning = joined([listed.tuning], {a.key for a in artifacts})
             ops[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=tuning)
     return cache_files(

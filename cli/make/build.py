@@ -12,6 +12,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,6 +40,12 @@ _ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
 # More than this is a mistake, and would overflow the system call that gets the value.
 _LARGEST = {"--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
+
+
+class Kept(str, Enum):
+    """What a cache may keep beside its kernels."""
+
+    ptx = "ptx"
 
 
 def command(
@@ -77,6 +84,9 @@ def command(
             help="Compress with the dictionary of this cache, so that unchanged artifacts keep their bytes.",
             metavar="CACHE",
         ),
+    ] = None,
+    keep: Annotated[
+        Kept | None, Option("--keep", help="Keep the PTX in the cache, for 'precast verify --emulate'.")
     ] = None,
     timeout: options.Timeout = 600.0,
     memory: Annotated[
@@ -117,6 +127,7 @@ def command(
             fail_fast=fail_fast,
             executor=Cluster(scheduler) if scheduler else None,
             dictionary=dictionary_of(dictionary) if dictionary else None,
+            keep_ptx=bool(keep),
         ),
         verbose=verbose,
         as_json=as_json,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from precast.kernels.authoring.dtypes import to_torch
@@ -34,3 +37,30 @@ def empty(shape: tuple[int, ...], dtype: str, *, device: Any, row_stride: int | 
         return torch.empty(shape, dtype=to_torch(dtype), device=device)
     rows, columns = shape
     return torch.empty((rows, row_stride), dtype=to_torch(dtype), device=device)[:, :columns]
+
+
+def multiprocessors(device: Any) -> int:
+    """How many multiprocessors the GPU has; on the CPU, as many as the one that is emulated.
+
+    >>> with emulated_multiprocessors(148):
+    ...     multiprocessors("cpu")
+    148
+    """
+    import torch
+
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return _emulated.get()
+
+
+@contextmanager
+def emulated_multiprocessors(count: int) -> Iterator[None]:
+    """Let ``multiprocessors`` answer this on the CPU while the block runs."""
+    before = _emulated.set(count)
+    try:
+        yield
+    finally:
+        _emulated.reset(before)
+
+
+_emulated = ContextVar("emulated multiprocessors", default=1)

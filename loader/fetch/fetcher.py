@@ -241,7 +241,7 @@ class _Fetch:
 
 def _blobs(cache: Cache) -> tuple[Blob, ...]:
     """Every blob that a cache names."""
-    named = [artifact.blob for op in cache.index.ops for artifact in cache.op(op).artifacts]
+    named = [blob for op in cache.index.ops for artifact in cache.op(op).artifacts for blob in artifact.blobs]
     named += [runtime.blob for runtime in cache.index.runtimes]
     named += [cache.index.dictionary] if cache.index.dictionary else []
     return tuple({blob.sha256: blob for blob in named}.values())

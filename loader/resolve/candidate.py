@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import (
@@ -36,11 +36,16 @@ class CachedOp(Immutable, kw_only=True):
     op: OpReader = field(repr=False)
 
 
+Verified = bool | Literal["emulated"]
+"""Which evidence is required: none; that of a GPU; or that of a GPU, or else of an emulation."""
+
+
 class Request(Immutable, kw_only=True):
     """The arguments of a ``get`` or an ``explain``, in one value.
 
     ``problem`` is the size at hand, for a choice by measurements; with ``verified``, only an artifact that was verified
-    on a GPU like the one at hand serves. ``get`` keeps the kernel under ``memo_key``, and keeps none where it is None.
+    on a GPU like the one at hand serves, or with ``"emulated"`` also one that was emulated. ``get`` keeps the kernel
+    under ``memo_key``, and keeps none where it is None.
     """
 
     op: str
@@ -48,7 +53,7 @@ class Request(Immutable, kw_only=True):
     device: object = None
     target: str | None = None
     problem: Mapping[str, int] | None = None
-    verified: bool = False
+    verified: Verified = False
     memo_key: tuple[Any, ...] | None = field(default=None, repr=False, compare=False)
 
     def checked(self) -> Request:
@@ -74,9 +79,22 @@ class Request(Immutable, kw_only=True):
     def __str__(self) -> str:
         config = config_text(self.config) if isinstance(self.config, Mapping) else self.config
         optional = {"device": self.device, "target": self.target, "problem": self.problem}
-        optional |= {"verified": True} if self.verified else {}
+        optional |= {"verified": self.verified} if self.verified else {}
         given = [f", {name} {value}" for name, value in optional.items() if value is not None]
         return f"{self.op} {config}{''.join(given)}"
+
+
+def checked_verified(value: object) -> Verified:
+    """Which evidence is required, as a caller writes it.
+
+    >>> checked_verified(1), checked_verified("emulated")
+    (True, 'emulated')
+    """
+    if isinstance(value, str):
+        if value != "emulated":
+            raise ConfigError(f"verified is {value[:80]!r}: give True, False or 'emulated'")
+        return "emulated"
+    return bool(value)
 
 
 class Requirements(Immutable):
@@ -84,7 +102,7 @@ class Requirements(Immutable):
 
     keys: tuple[Key, ...]
     values: dict[str, Value]
-    verified: bool = False
+    verified: Verified = False
 
     @classmethod
     def of(cls, request: Request, keys: tuple[Key, ...]) -> Requirements:

@@ -11,7 +11,7 @@ from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
-from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
 from precast.loader.resolve.choose import for_each_source, may_serve
 from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
 from precast.loader.resolve.rules import objections
@@ -96,7 +96,7 @@ def resolve(
 
 
 def resolve_every(
-    op: str, machine: Machine, sources: Iterable[CachedOp], *, notes: Iterable[str] = (), verified: bool = False
+    op: str, machine: Machine, sources: Iterable[CachedOp], *, notes: Iterable[str] = (), verified: Verified = False
 ) -> Resolution:
     """Judge every artifact of an op for a machine, whatever its config; with ``verified``, only those that were.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader.contract.format.config import config_text, python_text
 from precast.loader.contract.format.description import describe_parts, describe_symbols
 from precast.loader.markup import Markup, element, page, table
-from precast.loader.resolve.evidence import CHECK, outcome
+from precast.loader.resolve.evidence import CHECK, EMULATION, outcome
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.artifact import Artifact, Resources
@@ -59,7 +59,9 @@ def _assumed(artifact: Artifact) -> str:
 
 
 def _verified(evidence: Iterable[Mapping[str, Any]]) -> str:
-    return "; ".join(sorted({outcome(entry) for entry in evidence if entry.get("check") == CHECK})) or "never"
+    return (
+        "; ".join(sorted({outcome(entry) for entry in evidence if entry.get("check") in (CHECK, EMULATION)})) or "never"
+    )
 
 
 def _argument(argument: Argument) -> tuple[object, ...]:

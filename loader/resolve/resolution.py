@@ -14,7 +14,7 @@ from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet
-from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements
+from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.estimate import Choice
@@ -108,6 +108,7 @@ def heading(resolution: Resolution) -> str:
     """The request and the machine in one line."""
     request = resolution.request
     only = ", verified only" if request.verified else ""
+    only = ", verified or emulated only" if request.verified == "emulated" else only
     return f"{request.op} {config_text(request.config)} {resolution.machine}{only}"
 
 
@@ -117,22 +118,22 @@ def advice(resolution: Resolution) -> list[str]:
     fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
     if fits:
         lines.append("nearest: " + " | ".join(_near(r) for r in fits))
-    if resolution.request.verified and any(_only_unproven(r, resolution.machine) for r in fits):
-        return [
-            *lines,
-            "it is built: run 'precast verify CACHE --record' on such a GPU, or ask without verified",
-        ]
+    required = resolution.request.verified
+    if required and any(_only_unproven(r, resolution.machine, required) for r in fits):
+        how = "--emulate --record'" if required == "emulated" else "--record' on such a GPU"
+        return [*lines, f"it is built: run 'precast verify CACHE {how}, or ask without verified"]
     here = any(not r.differing and unmet(r.candidate.artifact, resolution.machine) for r in fits)
     build = "precast build --profile-from-device' on this GPU" if here else "precast build'"
     lines.append(f"to build it, put this in a manifest, run '{build}, and install the cache:")
     return lines + [f"  {line}" for line in manifest_lines(resolution)]
 
 
-def _only_unproven(rejected: Rejected, machine: Machine) -> bool:
+def _only_unproven(rejected: Rejected, machine: Machine, required: Verified) -> bool:
     """Whether a candidate would serve, had it been verified."""
     with IMPORT_LOCK:
-        from precast.loader.resolve.evidence import unproven
-    return rejected.reasons == (unproven(rejected.candidate.artifact, machine.capability),)
+        from precast.loader.resolve.evidence import EMULATED, unproven
+    artifact, emulated = rejected.candidate.artifact, required == EMULATED
+    return rejected.reasons == (unproven(artifact, machine.capability, emulated=emulated),)
 
 
 def manifest_lines(resolution: Resolution) -> list[str]:

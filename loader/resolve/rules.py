@@ -94,8 +94,8 @@ def verified(candidate: Candidate, required: Requirements, machine: Machine) -> 
     if not required.verified:
         return None
     with IMPORT_LOCK:
-        from precast.loader.resolve.evidence import unproven
-    return unproven(candidate.artifact, machine.capability) or None
+        from precast.loader.resolve.evidence import EMULATED, unproven
+    return unproven(candidate.artifact, machine.capability, emulated=required.verified == EMULATED) or None
 
 
 RULES = (meaning, described, launchable, architecture, host, glibc, runtime, driver, ffi_abi, verified)

@@ -1,4 +1,4 @@
-"""The path of an aarch64 host, such as that of a GB200, walked on x86-64 by emulation: ``make emulate``.
+"""The path of an aarch64 host, such as that of a GB200, walked on x86-64 by emulation: ``make aarch64``.
 
 1. ``precast build`` of a manifest under emulation, and the same here.
 2. The two caches are compared: for each variant the device code, the signature and the resources must be equal.

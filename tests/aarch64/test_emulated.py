@@ -1,6 +1,6 @@
 """A build on an aarch64 host, emulated: the same device code, and caches that merge into one with two wheels.
 
-``make emulate`` makes the system that this needs, and walks the whole path.
+``make aarch64`` makes the system that this needs, and walks the whole path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MANIFEST = "version: 1\nname: both\ntargets: [sm_100a]\nkernels:\n  - {kernel: s
 
 def _reason() -> str:
     made = (SYSTEM.root / "opt" / "builder").is_dir()
-    return obstacle() or ("" if made else "there is no system in .work/aarch64 yet: make emulate")
+    return obstacle() or ("" if made else "there is no system in .work/aarch64 yet: make aarch64")
 
 
 @pytest.mark.slow

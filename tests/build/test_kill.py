@@ -20,6 +20,7 @@ from precast.build.disk.scratch import write_atomically
 from precast.build.store.store import Store
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, environment, manifest, module, precast, tree
+from tests.helpers.forks.forked_process import run
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
@@ -170,8 +171,7 @@ def test_ten_kills_of_whole_builds(tmp_path: Path) -> None:
 
     def build(manifest: Path, cache: Path, **more: str) -> float:
         begun = time.monotonic()
-        words = command("build", manifest, "-o", cache, "-j", 1)
-        done = subprocess.run(words, env={**env, **more}, capture_output=True, text=True, timeout=600, check=False)
+        done = run(("build", manifest, "-o", cache, "-j", 1), {**env, **more})
         assert done.returncode == 0, done.stderr
         return time.monotonic() - begun
 

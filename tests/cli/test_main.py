@@ -17,14 +17,15 @@ import typer
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
+from tests.helpers.forks.forked_process import run
 from tests.helpers.pages import command_of
 
 PRECAST = [sys.executable, "-m", "precast.cli.main"]
 
 
 def precast(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does."""
-    return subprocess.run([*PRECAST, *words], capture_output=True, text=True, check=False, env=os.environ | env)
+    """Run the command as a user does, but in a process that is forked."""
+    return run(words, os.environ | env)
 
 
 def text_of(help_text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.forks.forked_process import run
 
 MODULE = """
 from precast.kernels import DType, Tuned, kernel
@@ -38,9 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def precast(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "precast.cli.main", *words], cwd=folder, capture_output=True, text=True
-    )
+    return run(words, folder=folder)
 
 
 def test_says_every_variant(folder: Path) -> None:

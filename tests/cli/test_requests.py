@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.forks.forked_process import run
 
 MODULE = """
 from precast.kernels import DType, Tuned, kernel
@@ -34,8 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def precast(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "precast.cli.main", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run(words, folder=folder)
 
 
 def test_the_manifest_is_one_that_plan_reads(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The whole pipeline on this machine: build, pack, install where there is no compiler, resolve, open, launch.
+"""The whole pipeline on this machine: build, pack, install where there is no compiler, resolve, open, launch, emulate.
 
 ``make demo`` runs it with the environment that holds the builder. Only the standard library is used here.
 """
@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETUP = ROOT / ".ci" / "environment.py"
 MANIFEST = ROOT / "manifests" / "default.yaml"
 TARGETS = ("sm_90a", "sm_100a")
+EMULATED = ("scale", "layernorm", "softmax", "quantize_fp8")
 
 
 def main() -> int:
@@ -36,6 +37,7 @@ def main() -> int:
         wheels = pack(binaries, work, cache)
         clean = install(args.work.absolute() / "clean", wheels)
         use(clean)
+        emulate(binaries, work, cache)
     except subprocess.CalledProcessError as error:
         print(f"\nthe demo stopped: {Path(str(error.cmd[0])).name} ended with {error.returncode}", file=sys.stderr)
         return int(error.returncode) or 1
@@ -86,6 +88,14 @@ def use(python: Path) -> None:
     call(python, "-I", ROOT / "tests" / "demo" / "use.py", folder=python.parent)
 
 
+def emulate(binaries: Path, work: Path, cache: Path) -> None:
+    """Run some variants of each target without a GPU: their host code, then their PTX, which the store has."""
+    step(5, f"emulate {', '.join(EMULATED)} for {' and '.join(TARGETS)}: every run is compared with its reference")
+    ops = [word for op in EMULATED for word in ("--op", op)]
+    words = ["verify", cache, "--emulate", "--store", work.parent / "store", *ops]
+    timed(lambda: call(binaries / "precast", *words))
+
+
 def has_gpu() -> bool:
     """The set-up script's own answer."""
     answer: Any = runpy.run_path(str(SETUP))["has_gpu"]
@@ -94,7 +104,7 @@ def has_gpu() -> bool:
 
 def step(number: int, text: str) -> None:
     """A heading."""
-    print(f"\n[{number}/4] {text}", flush=True)
+    print(f"\n[{number}/5] {text}", flush=True)
 
 
 def timed(action: Callable[[], None]) -> None:

@@ -15,7 +15,8 @@ from tests.helpers.documentation.walks import Command, File, matches, steps, wal
 from tests.helpers.pages import blocks
 from tests.helpers.source_tree import ROOT
 
-QUIET = {"COLUMNS": "200", "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+# What is installed is compiled when it is imported, and once: most of it never is.
+QUIET = {"COLUMNS": "200", "PIP_NO_COMPILE": "1", "PYTHONDONTWRITEBYTECODE": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 @pytest.fixture

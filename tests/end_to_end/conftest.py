@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.helpers.forks.forked_process import run
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 USER_MODULE = '''
@@ -76,15 +78,14 @@ def twice(dtype: str):
 
 @pytest.fixture(scope="session")
 def precast(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run the command; its store is the session's own."""
+    """Run the command, in a process that is forked; its store is the session's own."""
     store = tmp_path_factory.mktemp("store")
 
-    def run(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "precast.cli.main", *map(str, arguments)]
+    def forked(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PRECAST_STORE": str(store), "COLUMNS": "200", **env}
-        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
+        return run(arguments, environment, cwd)
 
-    return run
+    return forked
 
 
 @pytest.fixture

@@ -46,10 +46,11 @@ def test_a_cache_wheel_and_the_loader_are_enough(tmp_path: Path, precast: Run) -
     assert precast("wheel", tmp_path / "cache", "-o", tmp_path / "dist").returncode == 0
     pip = [sys.executable, "-m", "pip"]
     run([*pip, "wheel", "-q", "--no-deps", "-w", tmp_path / "dist", ROOT / "loader"])
-    run([sys.executable, "-m", "venv", tmp_path / "clean"])
+    run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "clean"])
     python = tmp_path / "clean" / "bin" / "python"
     constraints = ["-c", ROOT / "constraints.txt"]
-    run([python, "-m", "pip", "install", "-q", *constraints, *sorted((tmp_path / "dist").glob("*.whl"))])
+    install = [*pip, "--python", python, "install", "-q", "--no-compile", *constraints]
+    run([*install, *sorted((tmp_path / "dist").glob("*.whl"))])
     said = run([python, "-I", "-c", USE])
     assert said.splitlines() == [
         "one entry point 'one' None",

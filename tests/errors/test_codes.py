@@ -30,6 +30,7 @@ GIVEN = {
     "WheelError": "PCB10", "BundleError": "PCB11", "MergeError": "PCB12", "ClusterError": "PCB13",
     "RemoteError": "PCB14", "ChangedInputError": "PCB15", "Lost": "PCB16", "ChildLost": "PCB17",
     "UnknownFact": "PCB18", "Refused": "PCB19", "ProcessLost": "PCB20", "PushError": "PCB21",
+    "Unsupported": "PCB22", "EmulationFault": "PCB23", "InterpreterError": "PCB24", "NoPtx": "PCB25",
     "NoSuchArtifact": "PCC01",
 }  # fmt: skip
 """Every code that was ever given. A line is added for a new class. None is changed or taken out: logs have them."""

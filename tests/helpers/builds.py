@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.helpers.forks.forked_process import run
+
 HEAD = '''
 """A user's kernels: nothing here knows of precast."""
 import cutlass
@@ -119,10 +121,15 @@ def environment(store: Path, **more: str) -> dict[str, str]:
 
 
 def precast(store: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    return subprocess.run(
-        command(*arguments), env=environment(store, **more), capture_output=True, text=True, timeout=600, check=False
-    )
+    """Run the command to its end, in a process that is forked: started as usual, it would import for a second."""
+    return run(arguments, environment(store, **more))
+
+
+def succeeded(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, which must be a success; it has the store that its arguments name."""
+    done = run(arguments, {**os.environ, **more})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
 def events(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

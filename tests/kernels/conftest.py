@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,12 @@ from typing import Any
 import pytest
 
 from precast.loader import api
-from tests.helpers.builds import command
+from tests.helpers.builds import succeeded
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(forked_children: None) -> None:
+    """The child processes of builds are forked."""
 
 
 @pytest.fixture
@@ -38,10 +41,8 @@ def build(tmp_path: Path, use: Callable[[Path], None], no_torch: str) -> Callabl
     def run(manifest: Mapping[str, Any], *, torch: bool = False) -> Path:
         path, cache = tmp_path / "manifest.yaml", tmp_path / "cache"
         path.write_text(json.dumps({"version": 1, **manifest}))
-        asked = command("build", path, "-o", cache, "--store", tmp_path / "store", "-j", 1)
-        env = {**os.environ, **({} if torch else {"PYTHONPATH": no_torch})}
-        done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=600, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        more = {} if torch else {"PYTHONPATH": no_torch}
+        succeeded("build", path, "-o", cache, "--store", tmp_path / "store", "-j", 1, **more)
         use(cache)
         return cache
 

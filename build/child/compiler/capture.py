@@ -10,8 +10,10 @@ import contextlib
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from precast.build.child.compiler.keep_ptx import PtxKeeper
 from precast.kernels.authoring.errors import SourceError
 from precast.loader.contract.format.signature import Argument, Dim, Signature, Symbol
 
@@ -23,12 +25,14 @@ class Caught:
     """One compiled object and its signature, which is None if it was not compiled for TVM-FFI.
 
     ``native`` has the defaults of its arguments if the author did not enable TVM-FFI, so that the author's code calls
-    it in the DSL's native convention; otherwise it is None.
+    it in the DSL's native convention; otherwise it is None. ``ptx`` is the file of its PTX, without a suffix, which the
+    author's options may have moved.
     """
 
     compiled: Any
     signature: Signature | None
     native: Mapping[str, Any] | None = None
+    ptx: Path | None = None
 
 
 class Catcher:
@@ -43,12 +47,14 @@ class Catcher:
         self._pointers: dict[str, tuple[str, int]] = {}
         self._defaults: dict[str, Any] = {}
         self._depth = 0
+        self.ptx = PtxKeeper()
 
     def install(self) -> Catcher:
         """Hook into the compiler. Call it once, before anything is compiled."""
         from cutlass.base_dsl.compiler import CompileCallable
         from cutlass.cute import _tvm_ffi_args_spec_converter as converter
 
+        self.ptx.install()
         compile_call, convert = CompileCallable.__call__, converter._tvm_ffi_args_spec_converter
 
         def record_specs(*args: Any, **kwargs: Any) -> Any:
@@ -60,6 +66,7 @@ class Catcher:
         @functools.wraps(compile_call)
         def record_compiled(callable_: Any, *args: Any, **kwargs: Any) -> Any:
             self._depth += 1
+            begun = self.ptx.begin()
             with _asked_for_tvm_ffi(callable_, kwargs.get("options")) as requested:
                 try:
                     self._specs = None
@@ -76,7 +83,8 @@ class Catcher:
                     self._depth -= 1
             if self._depth == 0:
                 signature = None if self._specs is None else signature_of(self._specs, self._pointers)
-                self._caught.append(Caught(compiled, signature, None if requested else self._defaults))
+                native = None if requested else self._defaults
+                self._caught.append(Caught(compiled, signature, native, self.ptx.path_since(begun)))
             return compiled
 
         converter._tvm_ffi_args_spec_converter = record_specs

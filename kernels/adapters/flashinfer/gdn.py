@@ -105,8 +105,7 @@ def prefill_inputs(config: Config, problem: Problem, *, device: Any, seed: int) 
     slots = torch.arange(2, device=device)
     q, k = (torch.nn.functional.normalize(draw(tokens, h, _DIM, dtype="float32"), dim=-1) for _ in range(2))
     state = draw(2, hv, _DIM, _DIM, dtype="float32") if config["initial"] else None
-    cuda = torch.device(device).type == "cuda"
-    processors = torch.cuda.get_device_properties(device).multi_processor_count if cuda else 1
+    processors = tensors.multiprocessors(device)
     return {
         "q": q.to(to_torch(dtype)).permute(0, 2, 1),
         "k": k.to(to_torch(dtype)).permute(2, 0, 1),

@@ -42,11 +42,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     """Rows, and the scale that keeps their length."""
     dtype, rows, width = str(config["dtype"]), problem["rows"], configs.integer(config, "width")
     stride = width + problem["padding"] if width % 8 == 0 else None
-    processors = 0
-    if _persistent(dtype, width) and str(device).startswith("cuda"):
-        import torch
-
-        processors = torch.cuda.get_device_properties(device).multi_processor_count
+    processors = tensors.multiprocessors(device) if _persistent(dtype, width) else 0
     return {
         "x": tensors.normal((rows, width), dtype, device=device, seed=seed, row_stride=stride),
         "out": tensors.empty((rows, width), dtype, device=device, row_stride=stride),

@@ -15,7 +15,8 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
 
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
     in their order. Arguments in the order of the signature are passed without names, which costs the host less. A
-    stream that they leave out is the current one of each call.
+    stream that they leave out is the current one of each call. An emulated kernel has an ``own_stream``, and gets
+    tensors for pointers.
     """
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
@@ -24,9 +25,14 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
         return functools.partial(launch, *values.values())
     assert isinstance(signature, Signature)
     given = [a for a in signature.passed if a.name in values]
+    own_stream = getattr(launch, "own_stream", None)
+    keeps = own_stream is not None
     first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(given, signature.passed, strict=False)))
-    ordered = [_as_passed(a, values[a.name]) for a, _ in first]
-    named = {a.name: _as_passed(a, values[a.name]) for a in given[len(first) :]}
+    ordered = [_as_passed(a, values[a.name], keeps) for a, _ in first]
+    named = {a.name: _as_passed(a, values[a.name], keeps) for a in given[len(first) :]}
+    if keeps:
+        named |= dict.fromkeys(streams, own_stream)
+        streams = set()
     if not named and not streams:  # a call without names passes everything
         ordered += [a.none_value for a in signature.passed[len(first) :]]
     call = functools.partial(launch, *ordered, **named)
@@ -45,6 +51,7 @@ def _on_current(call: Callable[..., Any], streams: Set[str]) -> Any:
     return call(**dict.fromkeys(streams, current))
 
 
-def _as_passed(argument: Argument, value: Any) -> Any:
-    """A pointer is passed as the address of its tensor."""
-    return value.data_ptr() if argument.kind == "pointer" and hasattr(value, "data_ptr") else value
+def _as_passed(argument: Argument, value: Any, keeps: bool) -> Any:
+    """A pointer is passed as the address of its tensor, unless the kernel ``keeps`` the tensor."""
+    is_address = argument.kind == "pointer" and hasattr(value, "data_ptr") and not keeps
+    return value.data_ptr() if is_address else value

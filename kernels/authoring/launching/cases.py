@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,17 +20,25 @@ from precast.loader.resolve.cache import Cache
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One artifact that can be launched here."""
+class Selected:
+    """One artifact, and what its author declares about it."""
 
     op: str
     artifact: Artifact
-    kernel: Kernel
     declaration: Declaration
 
     def __str__(self) -> str:
         values = ", ".join(f"{name}={value}" for name, value in self.artifact.config.items())
         return f"{self.op}({values}) for {self.artifact.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Selected):
+    """One artifact that can be launched here."""
+
+    kernel: Kernel
+
+    __str__ = Selected.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,22 @@ def cases(cache: Cache, device: Device, ops: Sequence[str], key: str = "") -> It
             continue
         try:
             kernel = current_session().opener.open(cache, op, artifact)
-            yield Case(op, artifact, kernel, declaration_for(op, artifact))
+            yield Case(op, artifact, declaration_for(op, artifact), kernel)
+        except PrecastError as error:
+            yield LeftOut(op, artifact, str(error))
+
+
+def selected(cache: Cache, ops: Sequence[str], targets: Sequence[str] = ()) -> Iterator[Selected | LeftOut]:
+    """The same artifacts, for some targets or all, as they are called where there is no GPU: nothing is opened."""
+    for op, artifact in launchable(cache, ops):
+        if targets and str(artifact.target) not in targets:
+            continue
+        here = platform.machine()
+        if artifact.host is not None and artifact.host.arch != here:
+            yield LeftOut(op, artifact, f"its host code is for {artifact.host.arch}, this machine is {here}")
+            continue
+        try:
+            yield Selected(op, artifact, declaration_for(op, artifact))
         except PrecastError as error:
             yield LeftOut(op, artifact, str(error))
 

@@ -65,12 +65,18 @@ class Guarded:
 
 
 def enclose(
-    tensors: Mapping[str, Any], *, pattern: int, empty: Sequence[str] = (), alignment: Mapping[str, int] | None = None
+    tensors: Mapping[str, Any],
+    *,
+    pattern: int,
+    empty: Sequence[str] = (),
+    alignment: Mapping[str, int] | None = None,
+    moved: bool = False,
 ) -> list[Guarded]:
     """Copies of tensors between guards, with the same strides; those that share memory share it again.
 
     Each is at an address that is aligned as the original's was; one that ``alignment`` names, alone in its memory,
     at an address that is aligned to so many bytes and no more. Those named in ``empty`` hold the pattern.
+    With ``moved``, the original's alignment is that within its allocation.
 
     >>> import torch
     >>> (room,) = enclose({"x": torch.zeros(3)}, pattern=0xFF)
@@ -84,21 +90,32 @@ def enclose(
     buffers = []
     for names in _groups(tensors):
         first = min(tensors[name].data_ptr() for name in names)
-        last = max(_end(tensors[name]) for name in names)
+        last = max(end_of(tensors[name]) for name in names)
         some = tensors[names[0]]
         least = (alignment or {}).get(names[0], 0) if len(names) == 1 else 0
-        buffer, offset = _buffer(last - first, (least or first), max(_ALIGN, 2 * least), some.device)
+        like = first - some.untyped_storage().data_ptr() if moved else first
+        buffer, offset = _buffer(last - first, (least or like), max(_ALIGN, 2 * least), some.device)
         buffer.fill_(pattern)
         views = {}
         for name in names:
             old = tensors[name]
             begin = offset + old.data_ptr() - first
-            span = buffer[begin : begin + _end(old) - old.data_ptr()].view(old.dtype)
+            span = buffer[begin : begin + end_of(old) - old.data_ptr()].view(old.dtype)
             views[name] = span.as_strided(old.shape, old.stride(), span.storage_offset())
             if name not in empty:
                 fill(views[name], old)
         buffers.append(Guarded(buffer, offset, offset + last - first, views, pattern))
     return buffers
+
+
+def aligned_as_on_gpu(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of the CPU, where memory of a GPU would have them: there each allocation is aligned to 512 bytes.
+
+    >>> import torch
+    >>> aligned_as_on_gpu({"x": torch.zeros(9)[1:]})["x"].data_ptr() % 512
+    4
+    """
+    return {n: v for buffer in enclose(tensors, pattern=0, moved=True) for n, v in buffer.views.items()}
 
 
 def _buffer(size: int, like: int, step: int, device: Any) -> tuple[Any, int]:
@@ -131,17 +148,17 @@ def _groups(tensors: Mapping[str, Any]) -> list[list[str]]:
     """The names of tensors, those together whose bytes overlap."""
     groups: list[list[str]] = []
     end = -1
-    for name in sorted(tensors, key=lambda name: (tensors[name].data_ptr(), _end(tensors[name]))):
+    for name in sorted(tensors, key=lambda name: (tensors[name].data_ptr(), end_of(tensors[name]))):
         tensor = tensors[name]
         if tensor.numel() and groups and tensor.data_ptr() < end:
             groups[-1].append(name)
         else:
             groups.append([name])
-        end = max(end, _end(tensor))
+        end = max(end, end_of(tensor))
     return groups
 
 
-def _end(tensor: Any) -> int:
+def end_of(tensor: Any) -> int:
     """The address behind the last element."""
     if tensor.numel() == 0:
         return int(tensor.data_ptr())

@@ -11,7 +11,7 @@ from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.compare import compare, differing
-from precast.kernels.authoring.verification.guarded import Guarded, enclose, fill
+from precast.kernels.authoring.verification.guarded import Guarded, aligned_as_on_gpu, enclose, fill
 from precast.kernels.authoring.verification.scenarios import Scenario
 from precast.kernels.authoring.verification.special_values import with_special
 from precast.loader.contract.format.config import Config
@@ -38,6 +38,8 @@ class Runs:
         self.launch, self.declaration, self.config, self.device = launch, declaration, config, device
         self.problem, self.values = problem, values
         self.tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        if torch.device(device).type == "cpu":
+            self.tensors = aligned_as_on_gpu(self.tensors)
         self.outputs = [name for name in declaration.outputs if values[name] is not None]
         self.elements = sum(tensor.numel() for tensor in self.tensors.values())
         self.alignment = _alignment(launch, self.tensors)
@@ -119,7 +121,8 @@ class Runs:
     def _launch(self, scenario: Scenario, views: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
         """Launch beside the scenario's other work. On a second stream, inputs arrive late: until then they are NaN."""
         if scenario.way == "alone":
-            bound(self.launch, self._with(views))()
+            launch = self.launch if scenario.schedule is None else self.launch.under(scenario.schedule)  # type: ignore[attr-defined]
+            bound(launch, self._with(views))()
             return
         import torch
 

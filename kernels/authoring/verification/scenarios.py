@@ -13,13 +13,28 @@ Way = Literal["alone", "beside other work", "on a second stream"]
 _NAMES = {"nan": "with NaN", "infinity": "with infinity", "zero": "with zeros", "denormal": "with denormals"}
 
 
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A random order in which an emulator executes: its seed, and by how many turns asynchronous effects may be late.
+
+    >>> str(Schedule(seed=3, delay=200))
+    'schedule 3, delay 200'
+    """
+
+    seed: int
+    delay: int
+
+    def __str__(self) -> str:
+        return f"schedule {self.seed}, delay {self.delay}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One run. ``pattern`` is what outputs hold before it; ``special`` names values that are put into the inputs.
 
     A ``repeated`` run has the inputs and the workspace of the first run, and must give the same bits.
     ``least_alignment`` moves every tensor to an address that is aligned as the signature requires, and no better.
-    ``left_out`` is the reason why a run is skipped.
+    ``schedule`` is the order in which an emulator executes. ``left_out`` is the reason why a run is skipped.
     """
 
     name: str
@@ -28,6 +43,7 @@ class Scenario:
     special: str = ""
     repeated: bool = False
     least_alignment: bool = False
+    schedule: Schedule | None = None
     left_out: str = ""
 
 
@@ -35,19 +51,33 @@ FIRST = Scenario(name="first run")
 
 
 def scenarios(
-    elements: int, *, gpu: bool, deterministic: bool, special_values: Sequence[str], aligned: bool, huge: bool = False
+    elements: int,
+    *,
+    gpu: bool,
+    deterministic: bool,
+    special_values: Sequence[str],
+    aligned: bool,
+    huge: bool = False,
+    schedules: Sequence[Schedule] | None = None,
 ) -> tuple[Scenario, ...]:
     """The runs of a problem whose tensors have so many elements.
 
     Every run has another pattern in its outputs: what is left unwritten, or added to what was there, then differs. The
-    first has NaN. An empty problem is run once, since it has no result; so is a ``huge`` one, for its memory.
+    first has NaN. An empty problem is run once, since it has no result; so is a ``huge`` one, for its memory. Emulated
+    runs have ``schedules`` in place of streams and of other work.
 
     >>> runs = scenarios(100, gpu=True, deterministic=True, special_values=["zero"], aligned=False)
     >>> [run.name for run in runs]
     ['first run', 'second run', 'third run, beside other work', 'on a second stream', 'with zeros']
+    >>> order = [Schedule(1, 200)]
+    >>> runs = scenarios(9, gpu=False, deterministic=True, special_values=[], aligned=False, schedules=order)
+    >>> [run.name for run in runs]
+    ['first run', 'second run', 'schedule 1, delay 200']
     """
     if elements == 0 or huge:
         return (FIRST,)
+    if schedules is not None:
+        return _emulated(elements, deterministic, special_values, aligned, schedules)
     runs = [
         FIRST,
         Scenario(name="second run", pattern=0x5A, repeated=deterministic),
@@ -62,7 +92,26 @@ def scenarios(
         return tuple(runs)
     reason = "" if gpu else "there are no streams on the CPU"
     runs.append(Scenario(name="on a second stream", way="on a second stream", left_out=reason))
-    if aligned:
-        runs.append(Scenario(name="at the least alignment", least_alignment=True))
-    runs += [Scenario(name=_NAMES[kind], special=kind) for kind in special_values]
-    return tuple(runs)
+    return (*runs, *_other_inputs(special_values, aligned))
+
+
+def _emulated(
+    elements: int, deterministic: bool, special_values: Sequence[str], aligned: bool, schedules: Sequence[Schedule]
+) -> tuple[Scenario, ...]:
+    """The runs of an emulator, which executes in the same order each time unless it has a schedule."""
+    patterns = (0xA5, 0x5A)
+    runs = [
+        FIRST,
+        Scenario(name="second run", pattern=0x5A, repeated=deterministic),
+        *(
+            Scenario(name=str(s), pattern=patterns[i % 2], repeated=deterministic, schedule=s)
+            for i, s in enumerate(schedules)
+        ),
+    ]
+    return tuple(runs) if elements > SMALL else (*runs, *_other_inputs(special_values, aligned))
+
+
+def _other_inputs(special_values: Sequence[str], aligned: bool) -> tuple[Scenario, ...]:
+    """The runs with tensors at other addresses, and with other values in them."""
+    moved = (Scenario(name="at the least alignment", least_alignment=True),) if aligned else ()
+    return (*moved, *(Scenario(name=_NAMES[kind], special=kind) for kind in special_values))

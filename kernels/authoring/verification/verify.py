@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError, SourceError
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.runs import Launch, Runs
-from precast.kernels.authoring.verification.scenarios import FIRST, scenarios
+from precast.kernels.authoring.verification.scenarios import FIRST, Schedule, scenarios
 from precast.loader.contract.format.config import Config
 
 _MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
@@ -30,6 +30,7 @@ def verify(
     problem: Problem | None = None,
     huge: bool | None = None,
     most: int | None = None,
+    schedules: Sequence[Schedule] | None = None,
 ) -> Iterator[Check]:
     """Launch every problem that the declaration names in every scenario, and check every argument.
 
@@ -47,6 +48,8 @@ def verify(
         Whether to launch the declaration's ``large`` problem; by default, on a GPU.
     most
         How many elements a problem may have: a larger one is left out.
+    schedules
+        The orders in which an emulated kernel is run, whose ``under`` gives it in each of them.
 
     An output that is None is skipped.
     """
@@ -58,7 +61,7 @@ def verify(
 
     gpu = torch.device(device).type == "cuda"
     assert declaration.problems
-    runner = _OneProblem(launch, declaration, config, device, gpu, seed, most)
+    runner = _OneProblem(launch, declaration, config, device, gpu, seed, most, schedules)
     large = dict(declaration.large(config)) if declaration.large else None
     if problem is not None:
         yield from runner.checks(problem, huge=dict(problem) == large)
@@ -100,6 +103,7 @@ class _OneProblem:
     gpu: bool
     seed: int
     most: int | None
+    schedules: Sequence[Schedule] | None
 
     def checks(self, problem: Problem, *, huge: bool = False) -> Iterator[Check]:
         """Every run of a problem, up to one that ends with an error, which costs this problem alone.
@@ -140,6 +144,7 @@ class _OneProblem:
             special_values=self.declaration.special_values,
             aligned=bool(runs.alignment),
             huge=huge,
+            schedules=self.schedules,
         )
         for scenario in planned:
             if scenario.left_out:

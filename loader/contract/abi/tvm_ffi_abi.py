@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 
-NONE, INT, BOOL, FLOAT, POINTER, TENSOR, ARRAY = 0, 1, 2, 3, 4, 7, 71  # type indices of values
+NONE, INT, BOOL, FLOAT, POINTER, TENSOR = 0, 1, 2, 3, 4, 7  # type indices of values
+TENSOR_OBJECT, ARRAY = 70, 71  # those of objects
 _INTEGERS = {f"{kind}int{bits}": (kind, bits) for kind in ("", "u") for bits in (8, 16, 32, 64)}
 _OBJECT = 24  # the bytes of TVMFFIObject; an error's texts stand behind them
 

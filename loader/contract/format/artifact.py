@@ -96,8 +96,9 @@ class Artifact(Immutable, kw_only=True):
 
     ``rank`` is the author's order among variants that differ in tuned keys only: lower is preferred. ``program`` is how
     a cubin is launched; a cubin without one is for tools to read. ``assumes`` has the facts of the GPU that were
-    compiled in. ``provenance`` and ``evidence`` are for people and tools; the loader reads ``evidence`` only if the
-    caller requires a verified artifact.
+    compiled in. ``ptx`` is the text that the device code was made of, where the cache keeps it, and for tools.
+    ``provenance`` and ``evidence`` are for people and tools; the loader reads ``evidence`` only if the caller requires
+    a verified artifact.
     """
 
     key: str
@@ -114,6 +115,12 @@ class Artifact(Immutable, kw_only=True):
     evidence: tuple[dict[str, Any], ...] = ()
     assumes: Assumptions | None = None
     program: HostProgram | None = None
+    ptx: Blob | None = None
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """All its blobs: its bytes, and its PTX if the cache keeps that."""
+        return (self.blob, self.ptx) if self.ptx else (self.blob,)
 
     @property
     def launchable(self) -> bool:
@@ -124,6 +131,7 @@ class Artifact(Immutable, kw_only=True):
         return {
             **({"program": self.program.to_json()} if self.program else {}),
             **({"assumes": self.assumes.to_json()} if self.assumes else {}),
+            **({"ptx": self.ptx.to_json()} if self.ptx else {}),
             "blob": self.blob.to_json(),
             "config": {name: to_json(value) for name, value in self.config.items()},
             "evidence": list(self.evidence),
@@ -142,7 +150,7 @@ class Artifact(Immutable, kw_only=True):
     def parse(cls, value: object) -> Artifact:
         names = (
             "key", "config", "target", "host", "kind", "blob", "symbol", "rank",
-            "signature", "resources", "provenance", "evidence", "assumes", "program",
+            "signature", "resources", "provenance", "evidence", "assumes", "program", "ptx",
         )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         artifact = cls(
@@ -160,6 +168,7 @@ class Artifact(Immutable, kw_only=True):
             evidence=tuple(dict(e) for e in fields.items(data, "evidence", fields.as_object, most=256, default=())),
             assumes=fields.parsed(data, "assumes", _assumptions, None),
             program=fields.parsed(data, "program", _program, None),
+            ptx=fields.parsed(data, "ptx", Blob.parse, None),
         )
         if artifact.kind == "object" and artifact.host is None:
             raise FormatError("an object needs its host", "host")

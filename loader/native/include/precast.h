@@ -82,6 +82,9 @@ typedef struct {
   int32_t verified;    /* not 0: only a variant that was verified on a GPU of this compute capability */
 } precast_request;
 
+/* A value of verified: a variant that was on no such GPU may have passed precast verify --emulate. */
+#define PRECAST_VERIFIED_EMULATED 2
+
 /* Find, check and open the variant that serves a request. The same request gives another object each time. */
 PRECAST_API precast_status precast_get(precast_caches *caches, const precast_request *request, precast_kernel **kernel,
                                        char **error);

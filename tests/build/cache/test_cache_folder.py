@@ -238,6 +238,7 @@ class Replacing:
         assert left == [], f"step {step}"
 
 
+@pytest.mark.alone
 def test_a_kill_or_an_error_at_any_step_leaves_the_old_or_the_new_cache(memory: Path) -> None:
     """Steps before the exchange leave the old cache, those after it the new one; no step leaves anything else."""
     replacing = Replacing(memory / "cache", memory / "work")
@@ -247,6 +248,7 @@ def test_a_kill_or_an_error_at_any_step_leaves_the_old_or_the_new_cache(memory: 
     assert set(replacing.failed(len(killed))) == {"old", "new"}
 
 
+@pytest.mark.alone
 def test_without_an_exchange_a_kill_may_leave_none_but_never_half_a_cache(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +257,7 @@ def test_without_an_exchange_a_kill_may_leave_none_but_never_half_a_cache(
     assert set(killed) == {"old", "none", "new"} and killed.count("none") == 2, "before and after one call"
 
 
+@pytest.mark.alone
 def test_on_a_mount_point_a_kill_leaves_the_old_cache_the_new_one_or_one_that_readers_refuse(
     tmp_path: Path, volume: Path
 ) -> None:

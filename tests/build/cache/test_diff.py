@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from precast.build.cache.contents import CacheContents
 from precast.build.cache.diff import difference
 from precast.loader.contract.format.artifact import Artifact, Resources
 from tests.helpers.caches import SCALE_KEYS
+from tests.helpers.forks.forked_process import run
 from tests.helpers.packed_caches import ARM, TOOLS, Built, code_of, damage
 
 USED = Resources(kernel="k", registers=32, shared=1024, stack=0, local=0)
@@ -49,9 +49,8 @@ def test_what_is_said_of_a_whole_cache(tmp_path: Path) -> None:
     assert "text of scale  -> text" in said
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "precast.cli.main", "diff", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def diff(*words: object) -> subprocess.CompletedProcess[str]:
+    return run(("diff", *words))
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -60,26 +59,26 @@ def test_the_command(tmp_path: Path) -> None:
 
     one = Built(dtypes=("float16", "bfloat16")).write(tmp_path / "one")
     again = Built(dtypes=("float16", "bfloat16")).write(tmp_path / "again")
-    same = run(one, again)
+    same = diff(one, again)
     assert (same.returncode, same.stdout) == (0, "the same, byte for byte: 2 artifacts\n")
     two = Built(dtypes=("float16", "float32"), change=other_key).write(tmp_path / "two")
-    said = run(one, two)
+    said = diff(one, two)
     assert said.returncode == 1
     assert '- scale {"dtype":"bfloat16"' in said.stdout and '+ scale {"dtype":"float32"' in said.stdout
     assert said.stdout.endswith("1 added, 1 removed, 1 changed, 0 unchanged\n")
-    data = json.loads(run(one, two, "--json").stdout)
+    data = json.loads(diff(one, two, "--json").stdout)
     assert data["same"] is False
     assert [a["config"]["dtype"] for a in data["added"]] == ["float32"]
     assert data["changed"][0]["changes"][0]["what"] == "key"
     arm = Built(host=ARM).write(tmp_path / "arm")
-    assert "runtime library for aarch64 none -> libprecast-rt-" in run(one, arm).stdout
-    assert run(one, tmp_path / "nothing").returncode == 1
+    assert "runtime library for aarch64 none -> libprecast-rt-" in diff(one, arm).stdout
+    assert diff(one, tmp_path / "nothing").returncode == 1
 
 
 def test_a_damaged_cache_is_no_byte_for_byte_equal(tmp_path: Path) -> None:
     one, two = Built().write(tmp_path / "one"), Built().write(tmp_path / "two")
     damaged = damage(two, code_of("float16"))
     for order in ((one, two), (two, one)):
-        said = run(*order)
+        said = diff(*order)
         assert (said.returncode, said.stdout) == (1, ""), said.stdout
         assert f"{damaged} is damaged" in said.stderr and "Traceback" not in said.stderr

@@ -15,6 +15,7 @@ import pytest
 
 from tests.helpers.builds import tree, write_package
 from tests.helpers.cluster.dask_cluster import DaskCluster
+from tests.helpers.forks.forked_process import run
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
@@ -35,8 +36,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 
 
 def build(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "precast.cli.main", "build", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return run(("build", *words))
 
 
 @pytest.mark.slow

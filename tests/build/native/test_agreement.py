@@ -91,7 +91,7 @@ FACTS = st.fixed_dictionaries(
     {}, optional={"multiprocessor_count": st.sampled_from((132, 148)), "warp_size": st.just(0)}
 )
 CHECKS = st.fixed_dictionaries(
-    {"check": st.sampled_from(("verify", "bench")), "capability": st.sampled_from(("9.0", "10.0"))},
+    {"check": st.sampled_from(("verify", "emulate", "bench")), "capability": st.sampled_from(("9.0", "10.0"))},
     optional={"failed": st.sampled_from(([], ["x is wrong"]))},
 )
 
@@ -241,7 +241,10 @@ def asked(native: Native, program: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 REQUESTS = st.fixed_dictionaries(
     {"problem": st.fixed_dictionaries({"m": st.integers(0, 5000), "n": st.sampled_from((64, 4096, 100))}) | st.none()},
-    optional={"target": st.sampled_from(("sm_90a", "sm_90a", *TARGETS)), "verified": st.booleans()},
+    optional={
+        "target": st.sampled_from(("sm_90a", "sm_90a", *TARGETS)),
+        "verified": st.sampled_from((False, True, "emulated")),
+    },
 )
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 

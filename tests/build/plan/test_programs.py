@@ -30,10 +30,16 @@ ASKS = "from toy_attached.kernels import compiled_alone\nimport sys\n"
 Plan = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library ``toy``, installed. One for all tests, so that all processes that import it may be forked."""
+    return write_toy_library(tmp_path_factory.mktemp("toy") / "site", compiler=False)
+
+
 @pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+def plan(tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Runs ``precast plan --json`` on these entries, for the library ``toy``."""
-    monkeypatch.setenv("PYTHONPATH", str(write_toy_library(tmp_path / "site", compiler=False)))
+    monkeypatch.setenv("PYTHONPATH", str(site))
     home = tmp_path / "home"
     home.mkdir()
 

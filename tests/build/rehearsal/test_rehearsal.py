@@ -24,12 +24,12 @@ from precast.build.rehearsal import fit, recorder
 from precast.build.rehearsal.calls import Caller
 from precast.build.rehearsal.derive import derive
 from precast.build.rehearsal.draw import Draw
-from precast.build.rehearsal.leaves import DrawnTensor, leaves_of
 from precast.build.rehearsal.recorder import Recorded, Recorder
 from precast.build.rehearsal.rehearsal import Rehearsal
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.registry import find
 from precast.loader.contract.format.config import Value
+from precast.loader.contract.format.program.call_leaves import DrawnTensor, leaves_of
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target

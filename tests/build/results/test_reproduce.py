@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,13 +26,13 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import write_package as write
+from tests.helpers.forks.forked_process import run
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
 
 def precast(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
-    return subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False)
+    return run(words, {**os.environ, **env})
 
 
 @pytest.fixture(scope="module")

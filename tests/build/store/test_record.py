@@ -52,3 +52,27 @@ def test_cubins_are_served_where_each_object_was_rehearsed() -> None:
     partly = replace(RECORD, products=(product("norm", rehearsed=True), product("scale")))
     assert rehearsed.serves(["object", "cubin"]) and not partly.serves(["object", "cubin"])
     assert partly.serves(["object"])
+
+
+def with_ptx(*texts: bytes) -> Record:
+    return replace(RECORD, products=tuple(replace(p, ptx=t) for p, t in zip(RECORD.products, texts, strict=True)))
+
+
+def test_each_object_keeps_its_own_ptx() -> None:
+    record = with_ptx(b"// first", b"// the second")
+    assert Record.decode(record.encode(), key=KEY) == record
+    assert record.serves(["object"], ptx=True)
+
+
+def test_a_record_without_ptx_serves_no_request_for_it() -> None:
+    record = with_ptx(b"// first", b"")
+    assert Record.decode(record.encode(), key=KEY) == record
+    assert record.serves(["object"]) and not record.serves(["object"], ptx=True)
+
+
+@pytest.mark.parametrize("sizes", [[8], [8, 9, 1], [8, 14], [-8, 29], [True, 20], "ptx"])
+def test_a_record_whose_ptx_has_another_size_is_refused(sizes: Any) -> None:
+    message = Message.decode(with_ptx(b"// first", b"// the second").encode()[32:])
+    body = Message({**message.header, "ptx": sizes}, message.parts).encode()
+    with pytest.raises(FormatError, match="ptx"):
+        Record.decode(hashlib.sha256(body).digest() + body, key=KEY)

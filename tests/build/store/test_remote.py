@@ -29,6 +29,7 @@ from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
 from tests.helpers.builds import tree
 from tests.helpers.builds import write_package as write
+from tests.helpers.forks.forked_process import run
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
@@ -92,8 +93,7 @@ def build(
     manifest: Path, cache: Path, store: Path, url: str, env: dict[str, str], *more: object
 ) -> subprocess.CompletedProcess[str]:
     words = ["build", manifest, "-o", cache, "--store", store, "-j", 1, "--remote-cache", url, *more]
-    command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
-    return subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False)
+    return run(words, {**os.environ, **env})
 
 
 @pytest.mark.slow

@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from precast.build.link.toolchain import find_toolchain
 from precast.build.toolchains.plans import cache_folders, groups_of_files
 from precast.loader.errors import FormatError, TargetError
 from tests.helpers.builds import HEAD
+from tests.helpers.forks.forked_process import run
 from tests.helpers.toolchains.tiny_wheels import make_wheel
 
 KERNELS = HEAD + "\n\ndef acme_add():\n    return compile_add({value})\n"
@@ -110,8 +109,7 @@ def test_each_is_built_with_what_it_asks_for(real_wheels: Path, tmp_path: Path) 
     }
 
     def precast(*words: object) -> str:
-        command = [sys.executable, "-m", "precast.cli.main", *map(str, words)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = run(words, environment)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
+from tests.helpers.forks.forked_process import run
 from tests.helpers.packed_caches import Built
 
 MANIFEST = """version: 1
@@ -61,8 +60,7 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
     words, to, _ = line.partition(" > ")
     program, name, *rest = shlex.split(words)
     env = os.environ | {"PRECAST_STORE": str(folder / "store"), "PRECAST_TOOLCHAINS": str(folder / "toolchains")}
-    command = [sys.executable, "-m", "precast.cli.main", name, *rest]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
+    done = run([name, *rest], env, folder)
     assert program == "precast" and "Traceback" not in done.stderr
     assert done.returncode == 0 or (name in MAY_FAIL and done.returncode == 1), done.stderr
     assert done.stdout and ("error" not in done.stderr)

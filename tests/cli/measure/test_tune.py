@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.values import replace
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, artifact, demo
+from tests.helpers.forks.forked_process import run
 from tests.helpers.tuning.files import scale_file
 
 ONE, TWO = (("n", 8),), (("n", 16),)
@@ -93,8 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def precast(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "precast.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return run(words)
 
 
 def test_candidates_that_fault_hang_or_refuse_cost_themselves_alone_and_a_second_run_goes_on(folder: Path) -> None:

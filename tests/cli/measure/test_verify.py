@@ -119,7 +119,7 @@ def launching(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             artifacts = cache.op("scale").artifacts
             for artifact, function in zip(artifacts, functions, strict=False):
                 OnTheCpu.functions[artifact.key] = function
-                yield Case("scale", artifact, function, OnTheCpu.declaration)  # type: ignore[arg-type]
+                yield Case("scale", artifact, OnTheCpu.declaration, function)  # type: ignore[arg-type]
             yield LeftOut("scale", artifacts[-1], "built for another GPU")
 
         monkeypatch.setattr("precast.kernels.authoring.launching.cases.cases", cases)
@@ -201,14 +201,14 @@ def test_evidence_of_another_gpu_code_or_config_does_not_count(place: Path, chan
     one = cache.op("scale").artifacts[0]
     gpu = "NVIDIA H200"
     add_evidence(cache, {"scale": {one.key: {"check": "verify", "gpu": gpu, "failed": []}}})
-    known = EarlierEvidence(Cache(place), "NVIDIA H100" if change == "gpu" else gpu)
+    known = EarlierEvidence(Cache(place), {"gpu": "NVIDIA H100" if change == "gpu" else gpu})
     other = {
         "gpu": one,
         "blob": replace(one, blob=replace(one.blob, sha256="0" * 64)),
         "config": replace(one, config={**one.config, "more": 1}),
     }[change]
     assert known.of("scale", other) is None
-    assert EarlierEvidence(Cache(place), gpu).of("scale", replace(one, key="f" * 64)) is not None
+    assert EarlierEvidence(Cache(place), {"gpu": gpu}).of("scale", replace(one, key="f" * 64)) is not None
 
 
 def test_known_goes_with_all_problems(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

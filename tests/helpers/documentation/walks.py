@@ -5,6 +5,8 @@
 - A block in ``text`` is what the command before it printed; ``...`` stands for anything.
 - A command that ends in ``# exit 1`` has that status. One that ends in ``# on a machine with a GPU`` has status 1, and
   says why: a walk sees no GPU, so that it is the same on every machine. ``tests/gpu`` launches.
+- A command with ``PYTHONPATH=.`` that ends in ``# needs torch`` sees the torch of this environment: to install it would
+  take minutes.
 
 A block of another kind is an error: nothing on a page is left out.
 """
@@ -15,6 +17,7 @@ import doctest
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,11 @@ from pathlib import Path
 from tests.helpers.pages import text_of
 
 ON_A_GPU = "on a machine with a GPU"
+NEEDS_TORCH = "# needs torch"
+_TORCH = (
+    "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec",
+    "numpy", "numpy.libs",
+)  # fmt: skip
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`([\w./-]+)`:\s*\Z")
 _STATUS = re.compile(r"# exit (\d+)")
@@ -105,7 +113,10 @@ def walk(page: str, folder: Path, environment: Mapping[str, str]) -> list[Printe
             continue
         log = logs / f"{len(commands)}"
         commands.append(step)
-        script.append(f"{{ {step.line}\n}} >'{log}.out' 2>'{log}.err' </dev/null; echo $? >'{log}.status'")
+        line = step.line
+        if NEEDS_TORCH in line:
+            line = line.replace("PYTHONPATH=.", f"PYTHONPATH=.:'{_torch(logs)}'")
+        script.append(f"{{ {line}\n}} >'{log}.out' 2>'{log}.err' </dev/null; echo $? >'{log}.status'")
         script.append(f"[ $(cat '{log}.status') = {step.status} ] || exit 9")
     environment = {**os.environ, **environment, "CUDA_VISIBLE_DEVICES": "-1"}
     subprocess.run(["bash", "-c", "\n".join(script)], cwd=folder, env=environment, timeout=600, check=False)
@@ -113,6 +124,17 @@ def walk(page: str, folder: Path, environment: Mapping[str, str]) -> list[Printe
     for one in done:
         _check(page, one)
     return done
+
+
+def _torch(logs: Path) -> Path:
+    """A folder with this environment's torch, and what that imports."""
+    folder = logs / "torch"
+    folder.mkdir(exist_ok=True)
+    for name in _TORCH:
+        for found in (Path(path, name) for path in sys.path if Path(path, name).is_dir()):
+            if not (folder / name).exists():
+                (folder / name).symlink_to(found)
+    return folder
 
 
 def _kept(logs: Path, file: File, number: int) -> Path:

@@ -12,6 +12,8 @@ from precast.build.child.compiler.select_objects import select_objects
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
+from precast.build.emulation.emulator import EmulatedLaunch, Emulator
+from precast.build.emulation.interpreter_library import compile_library
 from precast.build.errors import Location
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
@@ -31,7 +33,9 @@ from precast.build.plan.variant import Variant
 from precast.build.push.push import push_cache
 from precast.build.rehearsal.derive import derive
 from precast.build.store.remote import Remote
+from precast.build.store.store import Store
 from precast.build.toolchains.lock import Lock
+from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
 from precast.cli.shared.artifacts import artifacts_named
@@ -216,6 +220,28 @@ def push(stage: Stage) -> object:
     return push_cache(Built().write(stage.folder / "cache"), f"file://{stage.folder}/sources")
 
 
+def unsupported(stage: Stage) -> object:
+    text = ".version 8.8\n.visible .entry k() { .reg .b32 %r<4>;\nvset.u32.u32.eq %r1, %r2, %r3; ret; }"
+    return Emulator([text]).program("k")
+
+
+def emulation_fault(stage: Stage) -> object:
+    text = ".version 8.8\n.visible .entry k() { .reg .b32 %r<4>;\nld.global.u32 %r1, [64]; ret; }"
+    return Emulator([text]).run([EmulatedLaunch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1))])
+
+
+def interpreter(stage: Stage) -> object:
+    stage.write("g++", "#!/bin/sh\necho 'cc1plus: out of memory' >&2\nexit 1\n").chmod(0o755)
+    stage.patch.setenv("PATH", f"{stage.folder}{os.pathsep}{os.environ['PATH']}")
+    return compile_library(stage.folder / "library")
+
+
+def no_ptx(stage: Stage) -> object:
+    cache = Cache(stage.cache())
+    artifact = cache.op("scale").artifacts[0]
+    return KeptPtx(cache, Store(stage.folder / "store")).text("scale", artifact)
+
+
 def no_such_artifact(stage: Stage) -> object:
     return artifacts_named(Cache(stage.cache()), "3f2a91c0")
 
@@ -225,5 +251,6 @@ EXAMPLES: dict[str, Example] = {
     "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB04": toolchain, "PCB05": object_,
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
-    "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": push, "PCC01": no_such_artifact,
+    "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": push,
+    "PCB22": unsupported, "PCB23": emulation_fault, "PCB24": interpreter, "PCB25": no_ptx, "PCC01": no_such_artifact,
 }  # fmt: skip

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.build.rehearsal.leaves import DrawnTensor
 from precast.loader.contract.abi.dlpack import DEVICES
 from precast.loader.contract.abi.tvm_ffi_abi import limits
+from precast.loader.contract.format.program.call_leaves import DrawnTensor
 from precast.loader.contract.format.program.expression import wrapped
 from precast.loader.contract.format.signature import Argument, Dim, Signature
 from precast.loader.errors import LaunchError

@@ -72,7 +72,7 @@ class LibprecastReader:
         cuda: Path | str = "no-such-libcuda.so",
         zstd: str = "",
         device: int = 0,
-        verified: bool = False,
+        verified: bool | str = False,
         arguments: str = "",
     ) -> Answer:
         """Open a cache, ask it, close it; with the command ``call``, call what it gives, as ``reader.c`` says."""
@@ -89,7 +89,7 @@ class LibprecastReader:
             sizes,
             target or "",
             device or "",
-            "1" if verified else "",
+            "2" if verified == "emulated" else "1" if verified else "",
             arguments,
         )
         process = self._running()

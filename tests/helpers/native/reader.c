@@ -62,7 +62,8 @@ static void serve(char *fields[FIELDS]) {
   } else {
     precast_request request = {.size = sizeof request, .op = fields[OP], .config = fields[CONFIG]};
     request.problem = fields[PROBLEM], request.target = fields[TARGET];
-    request.device = fields[DEVICE] ? atoi(fields[DEVICE]) : 0, request.verified = fields[VERIFIED] != NULL;
+    request.device = fields[DEVICE] ? atoi(fields[DEVICE]) : 0,
+    request.verified = fields[VERIFIED] ? atoi(fields[VERIFIED]) : 0;
     if (!strcmp(fields[COMMAND], "explain")) {
       status = precast_explain(caches, &request, &text, &error);
     } else {

@@ -27,7 +27,7 @@ from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import command
+from tests.helpers.builds import succeeded
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
 installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
@@ -210,9 +210,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for python, yaml in (("True", "true"), ("False", "false"), ("None", "null")):
         text = text.replace(python, yaml)
     (folder / "attention.yaml").write_text(text)
-    asked = command("build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded("build", folder / "attention.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
     return folder / "cache"
 
 

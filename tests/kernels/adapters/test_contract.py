@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
-from tests.helpers.builds import command
+from tests.helpers.builds import succeeded
 
 torch = pytest.importorskip("torch")
 
@@ -170,9 +169,7 @@ def test_a_script_compiles_to_the_same_machine_code_as_its_op(tmp_path: Path, mo
     manifest = {"version": 1, "name": "written", "targets": ["sm_90a"], "path": ".", "kernels": entries}
     (tmp_path / "written.yaml").write_text(json.dumps(manifest))
     folder, store = tmp_path / "cache", tmp_path / "store"
-    asked = command("build", tmp_path / "written.yaml", "-o", folder, "--store", store, "-j", 1)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded("build", tmp_path / "written.yaml", "-o", folder, "--store", store, "-j", 1)
     cache, toolchain = Cache(folder), find_toolchain()
     for op in ops:
         (one,), (other,) = cache.op(op).artifacts, cache.op(f"written.{op}").artifacts
@@ -187,8 +184,7 @@ def test_a_script_compiles_to_the_same_machine_code_as_its_op(tmp_path: Path, mo
         assert first and first == second
     (artifact,) = cache.op("scale").artifacts
     out = tmp_path / "exported"
-    asked = command("export", folder, artifact.key, "-o", out, "--store", store, "--script")
-    subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    succeeded("export", folder, artifact.key, "-o", out, "--store", store, "--script")
     assert "kernel.py" in (out / "README.md").read_text()
     monkeypatch.syspath_prepend(out)
     module = importlib.import_module("kernel")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from collections.abc import Callable
 from importlib.metadata import requires
 from pathlib import Path
@@ -20,7 +19,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import command
+from tests.helpers.builds import succeeded
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
@@ -269,9 +268,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in ROWS]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
     (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-    asked = command("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
     return folder / "cache"
 
 

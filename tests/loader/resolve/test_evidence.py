@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.values import replace
-from precast.loader.errors import VariantNotFound
-from precast.loader.resolve.candidate import Request
+from precast.loader.errors import ConfigError, VariantNotFound
+from precast.loader.resolve.candidate import Request, checked_verified
 from precast.loader.resolve.choose import choose
 from precast.loader.resolve.evidence import unproven
 from precast.loader.resolve.judge import resolve, resolve_every
@@ -43,6 +43,49 @@ def with_evidence(*entries: dict[str, Any]) -> Any:
 def test_what_counts(entries: tuple[dict[str, Any], ...], reason: str) -> None:
     found = unproven(with_evidence(*entries), Capability(9, 0))
     assert found.startswith(reason) and bool(found) == bool(reason), found
+
+
+EMULATED = {"check": "emulate", "emulated": 1, "seeds": 1, "date": "2026-02-02T00:00:00Z", "failed": []}
+WRONG = {**EMULATED, "failed": ["out at n=5, first run: race"]}
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ((EMULATED,), ""),
+        ((PASSED,), ""),
+        ((PASSED, WRONG), ""),
+        ((FAILED, EMULATED), "found wrong on NVIDIA H100"),
+        ((EMULATED, WRONG), "found wrong by emulation, 2026-02-02T00:00:00Z: out at n=5, first run: race"),
+        (({**PASSED, "capability": "10.0"}, EMULATED), ""),
+        ((), "never emulated, nor verified on a GPU of 9.0: run 'precast verify CACHE --emulate'"),
+        (({**PASSED, "capability": "10.0"},), "never emulated, nor verified on a GPU of 9.0, only on 10.0: run "),
+    ],
+)
+def test_an_emulation_counts_where_it_is_requested(entries: tuple[dict[str, Any], ...], reason: str) -> None:
+    found = unproven(with_evidence(*entries), Capability(9, 0), emulated=True)
+    assert found.startswith(reason) and bool(found) == bool(reason), found
+
+
+@pytest.mark.parametrize("entry", [EMULATED, {**EMULATED, "capability": "9.0"}])
+def test_an_emulation_is_no_evidence_of_a_gpu(entry: dict[str, Any]) -> None:
+    assert unproven(with_evidence(entry), Capability(9, 0)).startswith("never verified on a GPU of 9.0: run ")
+    assert unproven(with_evidence(entry, FAILED), Capability(9, 0)).startswith("found wrong on NVIDIA H100")
+
+
+def test_what_was_emulated_is_taken_where_that_suffices() -> None:
+    one = source(replace(scale(), evidence=(EMULATED,)))
+    assert choose(ASKED, HERE, [one]) is None
+    asked = replace(ASKED, verified="emulated")
+    assert choose(asked, HERE, [one]) is not None
+    assert "verified or emulated only" in str(resolve(asked, HERE, [source(scale())]))
+    with pytest.raises(VariantNotFound, match="'precast verify CACHE --emulate --record', or ask without verified"):
+        refuse(resolve(asked, HERE, [source(scale())]))
+
+
+def test_a_word_that_is_no_evidence_is_refused() -> None:
+    with pytest.raises(ConfigError, match="verified is 'emulate': give True, False or 'emulated'"):
+        checked_verified("emulate")
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x, max_size=3))

@@ -87,16 +87,16 @@ static void check_config(const struct node *node) {
 }
 
 static struct artifact read(const struct node *node) {
-  static const char *const names[] = {"key",        "config",   "target",  "host",      "kind",
-                                      "blob",       "symbol",   "rank",    "signature", "resources",
-                                      "provenance", "evidence", "assumes", "program",   NULL};
+  static const char *const names[] = {"key",     "config",  "target",    "host",      "kind",       "blob",
+                                      "symbol",  "rank",    "signature", "resources", "provenance", "evidence",
+                                      "assumes", "program", "ptx",       NULL};
   known(node, names);
   struct node assumes = at(node, "assumes"), program = at(node, "program");
   struct artifact artifact = {0};
   struct node key = at(node, "key"), config = at(node, "config"), target = at(node, "target"), kind = at(node, "kind");
   struct node blob = at(node, "blob"), symbol = at(node, "symbol"), signature = at(node, "signature");
   struct node host = at(node, "host"), rank = at(node, "rank"), resources = at(node, "resources");
-  struct node provenance = at(node, "provenance"), evidence = at(node, "evidence");
+  struct node provenance = at(node, "provenance"), evidence = at(node, "evidence"), ptx = at(node, "ptx");
   artifact.key = formed(&key, is_digest, "a SHA-256 digest");
   check_config(&config);
   artifact.config = config.value;
@@ -125,6 +125,7 @@ static struct artifact read(const struct node *node) {
     artifact.evidence = evidence.value;
   }
   if (assumes.value) read_assumptions(&assumes, &artifact);
+  if (ptx.value) read_blob(&ptx); /* for tools: it is not opened */
   if (artifact.object && !artifact.has_host) refuse(&host, "an object needs its host");
   if (program.value) {
     if (artifact.object) refuse(&program, "only a cubin has a host program");

@@ -197,7 +197,7 @@ static const char *normal_of(struct call *call, const struct key *key, const str
 }
 
 struct requirements requirements_of(struct call *call, struct text op, const struct key *keys, size_t count,
-                                    const struct json *config, bool verified) {
+                                    const struct json *config, enum verified verified) {
   struct requirements required = {keys, take(call, count, sizeof(struct json *)), count, verified};
   for (size_t i = 0; i < config->size; ++i) {
     struct text name = config->members[i].name;

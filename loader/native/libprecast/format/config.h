@@ -12,12 +12,15 @@ struct key {
   size_t choice_count;
 };
 
+/* The evidence that a request requires: none, that of a GPU, or that of a GPU or else of an emulation. */
+enum verified { ANY, ON_GPU, EMULATED };
+
 /* What a request asks of each key of an op; NULL where the key is free. */
 struct requirements {
   const struct key *keys;
   const struct json **values;
   size_t count;
-  bool verified;
+  enum verified verified;
 };
 
 /* A value as configs have it, in *out. Returns why it is none, or NULL. */
@@ -25,7 +28,7 @@ const char *plain_value(struct call *call, const struct json *value, struct json
 
 /* A request in the terms of an op; fails where the op does not take it. */
 struct requirements requirements_of(struct call *call, struct text op, const struct key *keys, size_t count,
-                                    const struct json *config, bool verified);
+                                    const struct json *config, enum verified verified);
 
 /* Whether a config, as it is found in a file, has what is required for a key. */
 bool matches(const struct requirements *required, size_t key, const struct json *config);

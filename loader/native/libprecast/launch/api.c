@@ -172,7 +172,8 @@ static void ask(struct call *call, void *argument) {
       fail(call, PRECAST_WRONG_REQUEST, "%s is not a size: give the problem's sizes by name, such as {\"m\": 4096}",
            shown(call, size));
   }
-  request->target = given.target, request->device = given.device - 1, request->verified = given.verified;
+  request->target = given.target, request->device = given.device - 1;
+  request->verified = given.verified == PRECAST_VERIFIED_EMULATED ? EMULATED : given.verified ? ON_GPU : ANY;
   asking->resolution = resolve(call, asking->caches, request, asking->full);
 }
 

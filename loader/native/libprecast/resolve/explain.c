@@ -37,7 +37,9 @@ void put_resolution(struct builder *builder, const struct precast_caches *caches
   put_config(builder, request->config);
   put(builder, " ");
   put_machine(builder, &resolution->machine);
-  put(builder, request->verified ? ", verified only\n" : "\n");
+  static const char *const only[] = {
+      [ANY] = "", [ON_GPU] = ", verified only", [EMULATED] = ", verified or emulated only"};
+  put(builder, "%s\n", only[request->verified]);
   for (size_t i = 0; i < count && i < most; ++i) {
     bool fits = i < resolution->accepted_count;
     const struct candidate *one =

@@ -2,6 +2,7 @@
 #ifndef PRECAST_RESOLVE_H
 #define PRECAST_RESOLVE_H
 
+#include "config.h"
 #include "cache.h"
 #include "machine.h"
 
@@ -10,7 +11,7 @@ struct request {
   const struct json *config, *problem; /* problem may be NULL */
   const char *target;
   int device; /* -1: the current one */
-  bool verified;
+  enum verified verified;
 };
 
 struct candidate {

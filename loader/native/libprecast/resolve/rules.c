@@ -126,9 +126,10 @@ static bool has_word(const struct json *entry, const char *name, struct text wor
 }
 
 /* The GPU and the date of an entry. Evidence may have any form. */
-static void put_where(struct builder *reasons, const struct json *entry) {
+static void put_where(struct builder *reasons, const struct json *entry, bool emulated) {
   size_t before = reasons->size;
-  for (int i = 0; i < 2; ++i) {
+  if (emulated) put(reasons, "emulation");
+  for (int i = emulated; i < 2; ++i) {
     const struct json *fact = find(entry, text_of((const char *[]){"gpu", "date"}[i]));
     if (!fact || fact->kind != JSON_TEXT || !fact->size) continue;
     const char *text = quoted(reasons->call, json_text(fact));
@@ -167,27 +168,40 @@ static const char *elsewhere(struct call *call, const struct json *evidence) {
   return built(&list);
 }
 
-/* An artifact counts as verified on a capability where 'precast verify' passed on such a GPU, and failed on none. */
-static void verified(struct builder *reasons, size_t *count, const struct artifact *artifact,
-                     const struct machine *machine) {
-  const char *here = format(reasons->call, "%d.%d", machine->capability.major, machine->capability.minor);
-  size_t proofs = 0;
-  for (size_t i = 0; artifact->evidence && i < artifact->evidence->size; ++i) {
-    const struct json *entry = &artifact->evidence->items[i], *failed = find(entry, TEXT("failed"));
-    if (!machine->has_capability || !has_word(entry, "check", TEXT("verify")) ||
-        !has_word(entry, "capability", text_of(here)))
-      continue;
-    ++proofs;
+/* How many entries of a check there are, on a GPU of a capability or, where that is NULL, by emulation. If one of them
+ * failed, that is a reason. */
+static size_t proofs(struct builder *reasons, size_t *count, const struct json *evidence, const char *capability) {
+  bool emulated = !capability;
+  size_t passed = 0;
+  for (size_t i = 0; evidence && i < evidence->size; ++i) {
+    const struct json *entry = &evidence->items[i], *failed = find(entry, TEXT("failed"));
+    if (!has_word(entry, "check", emulated ? TEXT("emulate") : TEXT("verify"))) continue;
+    if (capability && !has_word(entry, "capability", text_of(capability))) continue;
+    ++passed;
     if (failed && failed->kind == JSON_LIST && !failed->size) continue;
-    put(reason(reasons, count), "found wrong on ");
-    put_where(reasons, entry);
+    put(reason(reasons, count), "found wrong %s ", emulated ? "by" : "on");
+    put_where(reasons, entry, emulated);
     put(reasons, ": %s", first_of(reasons->call, failed));
-    return;
+    return passed;
   }
-  if (proofs) return;
+  return passed;
+}
+
+/* An artifact counts as verified on a capability where 'precast verify' passed on such a GPU, and failed on none; or,
+ * if emulation suffices, where it was on no such GPU and passed emulated. */
+static void verified(struct builder *reasons, size_t *count, const struct artifact *artifact,
+                     const struct machine *machine, bool emulated) {
+  const char *here = format(reasons->call, "%d.%d", machine->capability.major, machine->capability.minor);
+  if (machine->has_capability && proofs(reasons, count, artifact->evidence, here)) return;
+  if (emulated && proofs(reasons, count, artifact->evidence, NULL)) return;
   const char *others = elsewhere(reasons->call, artifact->evidence);
-  put(reason(reasons, count), "never verified on a GPU of %s%s: run 'precast verify CACHE --record' on one",
-      machine->has_capability ? here : "None", others);
+  if (!machine->has_capability) here = "None";
+  if (emulated)
+    put(reason(reasons, count), "never emulated, nor verified on a GPU of %s%s: run 'precast verify CACHE --emulate'",
+        here, others);
+  else
+    put(reason(reasons, count), "never verified on a GPU of %s%s: run 'precast verify CACHE --record' on one", here,
+        others);
 }
 
 /* The facts that differ from those that were compiled in, as text; NULL if none does. */
@@ -240,7 +254,7 @@ const char *objections(struct call *call, const struct artifact *artifact, const
   architecture(&reasons, count, artifact, machine);
   hosts(&reasons, count, artifact, index, machine);
   toolchain(&reasons, count, index, machine);
-  if (required->verified) verified(&reasons, count, artifact, machine);
+  if (required->verified) verified(&reasons, count, artifact, machine, required->verified == EMULATED);
   if (!*count) { /* the driver is queried last */
     const char *wrong = unmet(call, artifact, machine);
     if (wrong) put(reason(&reasons, count), "%s", wrong);

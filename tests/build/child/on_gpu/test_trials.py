@@ -37,7 +37,7 @@ def declared(**more: Any) -> Declaration:
 
 def case(launch: Launch, threads: int = 128, declaration: Declaration | None = None) -> Case:
     made = artifact(blob_of(b"x")[0], {"dtype": "float32", "threads": threads})
-    return Case("scale", made, launch, declaration or declared())  # type: ignore[arg-type]
+    return Case("scale", made, declaration or declared(), launch)  # type: ignore[arg-type]
 
 
 def double(x: Any, y: Any, threads: int) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from precast import loader
-from tests.helpers.builds import command
+from tests.helpers.builds import succeeded
 
 HALF = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 TUNED = {"library": "precast", "swap": True, "tile": [16, 64, 128], "residents": 2}
@@ -29,7 +28,7 @@ def test_weights_alone_are_loaded_before_the_wait(tmp_path: Path, build: Callabl
     for weights in (False, True):
         kernel = loader.get("gemm", {**HALF, "weights": weights}, target="sm_90a")
         files = tmp_path / str(weights)
-        subprocess.run(command("export", cache, kernel.artifact.key, "-o", files), capture_output=True, timeout=120)
+        succeeded("export", cache, kernel.artifact.key, "-o", files)
         code = next(files.glob("*.sass")).read_text()
         names = re.findall(r"\b(UTMALDG|ACQBULK)\b", code)
         found[weights] = (kernel.signature, names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,7 @@ from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.moe import routing
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import command
+from tests.helpers.builds import succeeded
 
 HALF, FP8 = "bfloat16", "float8_e4m3fn"
 CONFIGS: list[tuple[str, dict[str, Any]]] = [
@@ -181,7 +180,7 @@ def test_each_compiles_as_it_was_meant(tmp_path: Path, build: Callable[..., Path
         op, config = CONFIGS[number]
         kernel = loader.get(op, config, target="sm_90a")
         files = tmp_path / str(number)
-        subprocess.run(command("export", cache, kernel.artifact.key, "-o", files), capture_output=True, timeout=120)
+        succeeded("export", cache, kernel.artifact.key, "-o", files)
         text = next(files.glob("*.sass")).read_text()
         return Counter(
             re.findall(r"\b(?:[HQ]GMMA\.\w+|UTMALDG[.\w]*|LDGSTS\.E\b|STSM[.\w]*|LDG\.E\.128|STG\.E\.128)", text)

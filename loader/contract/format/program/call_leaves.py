@@ -1,4 +1,4 @@
-"""The leaves of a drawn call: what the expressions of a host program may be made of."""
+"""The leaves of a call: what the expressions of a host program are made of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REAL = {"float16": "e", "float32": "f", "float64": "d"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTensor:
-    """A tensor that is an address and a layout only."""
+    """A tensor that is an address and a layout only, as rehearsals and emulations pass it."""
 
     data: int
     shape: tuple[int, ...]

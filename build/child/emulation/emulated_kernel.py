@@ -1,0 +1,112 @@
+"""An emulated kernel: an artifact of a cache that is called with tensors of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from precast.build.child.emulation.arguments import tensors_in
+from precast.build.child.emulation.host_code import STREAM, HostCode
+from precast.build.emulation.emulator import Counts, Emulator, MemoryRange, ScheduleOptions
+from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.kernels.authoring.verification.guarded import end_of
+from precast.kernels.authoring.verification.scenarios import Schedule
+from precast.loader import Kernel
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.machine.machine import Machine
+
+_LIMIT, _NOT_EMULATED = "limit", "not emulated"  # kinds of faults, as interpreter/core/fault.h has them
+NOTHING = Counts(instructions=0, turns=0, blocks=0, copied_bytes=0, product_flops=0, spins=0)
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the calls of a kernel have executed so far."""
+
+    counts: Counts = NOTHING
+    limited: bool = False  # a call took more warp instructions than it may
+    refused: Unsupported | None = None
+
+    def add(self, counts: Counts) -> None:
+        """Count one more call."""
+        names = Counts.__dataclass_fields__
+        self.counts = Counts(**{n: getattr(self.counts, n) + getattr(counts, n) for n in names})
+
+
+class EmulatedKernel(Kernel):
+    """A kernel whose call runs its host code, and then its PTX on the memory of the tensors.
+
+    A pointer may be given as a tensor: the memory behind a bare address is not the kernel's.
+
+    Parameters
+    ----------
+    op, artifact
+        What is called.
+    host, emulator
+        What makes the launches of a call, and what runs them.
+    options
+        The schedule, and what is checked.
+    written
+        The arguments that the kernel may write; None for all.
+    """
+
+    own_stream = STREAM
+
+    def __init__(
+        self,
+        op: str,
+        artifact: Artifact,
+        host: HostCode,
+        emulator: Emulator,
+        options: ScheduleOptions,
+        written: Collection[str] | None = None,
+        spent: Spent | None = None,
+    ) -> None:
+        machine = Machine(arch="", capability=artifact.target.capability)
+        super().__init__(op, artifact, self._run, lambda: machine)
+        self._parts = (op, artifact, host, emulator)
+        self._host, self._emulator = host, emulator
+        self.options = options
+        self._written = written
+        self.spent = spent or Spent()
+
+    def under(self, schedule: Schedule) -> EmulatedKernel:
+        """The same kernel with its warps in another order."""
+        options = replace(self.options, seed=schedule.seed, delay=schedule.delay, check_races=True)
+        return EmulatedKernel(*self._parts, options, self._written, self.spent)
+
+    @property
+    def obstacle(self) -> None:
+        """Nothing: no device is needed."""
+        return None
+
+    def check_device(self) -> None:
+        """There is no device to check."""
+        self._launch = self._function
+
+    def _run(self, *values: Any) -> None:
+        """Emulate a call. What is not the kernel's fault is noted in ``spent``, too."""
+        launches = self._host.launches(values)
+        try:
+            self.spent.add(self._emulator.run(launches, self._memory(values), self.options))
+        except Unsupported as error:
+            self.spent.refused = error
+            raise
+        except EmulationFault as fault:
+            self.spent.limited = fault.kind == _LIMIT
+            if fault.kind == _NOT_EMULATED:
+                self.spent.refused = Unsupported(fault.text, line=fault.line)
+            raise
+
+    def _memory(self, values: Sequence[Any]) -> list[MemoryRange]:
+        """The memory of the tensors of a call, from the first to the last element of each."""
+        ranges = []
+        for argument, value in zip(self.signature.passed, values, strict=True):
+            writable = self._written is None or argument.name in self._written
+            ranges += [
+                MemoryRange(tensor.data_ptr(), end_of(tensor), writable, argument.name)
+                for tensor in tensors_in(value)
+                if tensor.numel()
+            ]
+        return ranges

@@ -1,0 +1,68 @@
+"""The emulating process: it verifies artifacts of a cache without a GPU. A crash of host code ends only it.
+
+``precast.build.verification.emulations`` starts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from precast.build.child.emulation.opener import EmulatedOpener
+from precast.build.child.emulation.problems import Emulated, emulate
+from precast.build.child.recording_runtime import RecordingRuntime
+from precast.build.child.serve import Answer, serve
+from precast.build.emulation.errors import Unsupported
+from precast.build.ipc.message import Message
+from precast.kernels.authoring.launching.cases import declaration_for
+from precast.kernels.authoring.tensors import emulated_multiprocessors
+from precast.kernels.authoring.verification.check import Check
+from precast.loader.errors import IntegrityError
+from precast.loader.resolve.cache import Cache
+
+
+def main() -> None:
+    """Serve requests to emulate."""
+    serve(start)
+
+
+def start(settings: Mapping[str, Any]) -> Answer:
+    """Open the cache, and return the function that verifies its artifacts."""
+    import torch
+
+    torch.set_num_threads(settings["threads"])
+    cache = Cache(Path(settings["cache"]))
+    runtime = RecordingRuntime(settings["ffi"], settings["recorder"])
+    opener = EmulatedOpener(cache, runtime, Path(settings["folder"]))
+
+    def answer(request: Mapping[str, Any]) -> Message:
+        op, key = request["op"], request["key"]
+        artifact = next((a for a in cache.op(op).artifacts if a.key == key), None)
+        if artifact is None:
+            raise IntegrityError(f"{cache.path} was replaced while this ran: run it again")
+        declaration = declaration_for(op, artifact)
+        checks: list[Check] = []
+        instructions = 0
+        try:
+            written = {*declaration.outputs, *declaration.workspace}
+            kernel = opener.open(op, artifact, request["ptx"], written=written, limit=request["limit"])
+            with emulated_multiprocessors(kernel.options.multiprocessors):
+                for check in emulate(kernel, declaration, artifact.config, Emulated.parse(request)):
+                    if kernel.spent.refused:
+                        return _refused(kernel.spent.refused)
+                    checks.append(check)
+            instructions = kernel.spent.counts.instructions
+        except Unsupported as error:
+            return _refused(error)
+        return Message({"checks": [check.to_json() for check in checks], "instructions": instructions})
+
+    return answer
+
+
+def _refused(error: Unsupported) -> Message:
+    return Message({"reason": error.reason, "line": error.line, "statement": error.statement})
+
+
+if __name__ == "__main__":
+    main()

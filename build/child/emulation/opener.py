@@ -1,0 +1,69 @@
+"""The opener of emulated kernels: from an artifact of a cache, without a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from precast.build.child.emulation.emulated_kernel import EmulatedKernel
+from precast.build.child.emulation.host_code import HostCode, ObjectCode, ProgramCode
+from precast.build.child.recording_runtime import RecordingRuntime
+from precast.build.emulation.emulator import Emulator, ScheduleOptions
+from precast.build.emulation.errors import Unsupported
+from precast.build.gpu.profile import profile_of
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.machine.facts import ATTRIBUTES
+from precast.loader.resolve.cache import Cache
+
+_MULTIPROCESSORS = "multiprocessor_count"
+
+
+class EmulatedOpener:
+    """Opens artifacts of one cache.
+
+    Parameters
+    ----------
+    cache
+        What has the artifacts.
+    runtime
+        The recording runtime, under the name of the cache's runtime library.
+    folder
+        Where libraries are written, from which they are opened.
+    """
+
+    def __init__(self, cache: Cache, runtime: RecordingRuntime, folder: Path) -> None:
+        self._cache, self._runtime, self._folder = cache, runtime, folder
+
+    def open(
+        self, op: str, artifact: Artifact, ptx: str, *, written: Collection[str] | None = None, limit: int = 0
+    ) -> EmulatedKernel:
+        """An artifact as a kernel; raises Unsupported for PTX that is not emulated.
+
+        ``written`` names what it may write; ``limit`` is the most warp instructions of a call.
+        """
+        emulator = Emulator([ptx])
+        kernels = {r.kernel: [size for _, size in emulator.program(r.kernel).parameters] for r in artifact.resources}
+        facts = numbers_of(artifact)
+        options = ScheduleOptions(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
+        return EmulatedKernel(op, artifact, self._host_code(artifact, kernels, facts), emulator, options, written)
+
+    def _host_code(self, artifact: Artifact, kernels: Mapping[str, list[int]], facts: Mapping[str, int]) -> HostCode:
+        if artifact.kind == "cubin":
+            if artifact.program is None:
+                raise Unsupported("a cubin without a host program, for tools to read")
+            return ProgramCode(artifact.program, artifact.signature, kernels)
+        code = self._cache.read(artifact.blob)
+        library = self._folder / f"{hashlib.sha256(code).hexdigest()}.so"
+        if not library.exists():
+            library.write_bytes(code)
+        attributes = {ATTRIBUTES[name]: value for name, value in facts.items() if name in ATTRIBUTES}
+        return ObjectCode(self._runtime, library, artifact.symbol, artifact.signature, kernels, attributes)
+
+
+def numbers_of(artifact: Artifact) -> dict[str, int]:
+    """The numbers of the GPU that is emulated: those that were compiled in, else those of the target's first GPU."""
+    facts = {name: fact.value for name, fact in profile_of(artifact.target).facts.items()}
+    if artifact.assumes:
+        facts |= {**artifact.assumes.speed, **artifact.assumes.needs}
+    return {name: value for name, value in facts.items() if isinstance(value, int)}

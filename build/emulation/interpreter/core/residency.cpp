@@ -1,0 +1,163 @@
+// Which grids and clusters are on the GPU, and how their blocks begin.
+#include <algorithm>
+#include <cstring>
+
+#include "../sync/async_state.h"
+#include "../sync/effects.h"
+#include "../sync/races.h"
+#include "machine.h"
+#include "registers.h"
+
+Warp::Warp() : async(std::make_unique<AsyncState>()) {}
+Warp::~Warp() = default;
+Block::Block() : effects(std::make_unique<Effects>()) {}
+Block::~Block() = default;
+
+namespace {
+constexpr u32 THREADS_OF_A_MULTIPROCESSOR = 2048, BLOCKS_OF_A_MULTIPROCESSOR = 32,
+              SHARED_OF_A_MULTIPROCESSOR = 228 << 10;
+
+u32 blocks_of(const Launch &launch) { return launch.cluster[0] * launch.cluster[1] * launch.cluster[2]; }
+u32 threads_of(const Launch &launch) { return launch.block[0] * launch.block[1] * launch.block[2]; }
+u32 shared_of(const Launch &launch) {
+  return SHARED_BASE + std::max(launch.program->dynamic_offset, launch.program->static_shared) + launch.dynamic_shared;
+}
+
+std::unique_ptr<Cluster> make_cluster(const Launch &launch) {
+  auto cluster = std::make_unique<Cluster>();
+  const u32 threads = threads_of(launch), warps = (threads + LANES - 1) / LANES;
+  for (u32 rank = 0; rank < blocks_of(launch); ++rank) {
+    auto block = std::make_unique<Block>();
+    block->cluster = cluster.get();
+    block->rank = rank;
+    block->registers.resize(size_t(warps) * launch.program->register_words + 16);
+    block->local.resize(size_t(launch.program->local_bytes) * warps * LANES);
+    for (u32 i = 0; i < warps; ++i) {
+      auto warp = std::make_unique<Warp>();
+      warp->block = block.get();
+      warp->index = i;
+      block->warps.push_back(std::move(warp));
+    }
+    cluster->blocks.push_back(std::move(block));
+  }
+  return cluster;
+}
+
+void begin_warp(Warp &warp, const Launch &launch, Races *races) {
+  const u32 threads = threads_of(launch), first = warp.index * LANES;
+  warp.exited = threads - first >= LANES ? 0 : ~((1u << (threads - first)) - 1);
+  warp.code = launch.program->code;
+  warp.now = Group{};
+  warp.now.mask = ~warp.exited;
+  warp.others.clear();
+  warp.done = warp.spun = warp.cluster_arrived = false;
+  warp.cluster_phase = 0;
+  *warp.async = AsyncState();
+  if (races) warp.agent = races->warp_begins(warp);
+}
+
+void begin_block(Machine &machine, Block &block, const Launch &launch) {
+  block.shared.resize(shared_of(launch));
+  auto *words = reinterpret_cast<u32 *>(block.shared.data());
+  std::fill(words, words + block.shared.size() / 4, POISON);
+  std::fill_n(block.local.data(), block.local.size(), u8(0x7f));
+  block.tensor_memory.clear();
+  block.column_taken.clear();
+  for (NamedBarrier &barrier : block.barriers) barrier = NamedBarrier{};
+  block.mbarriers.clear();
+  block.allocation_relinquished = block.triggered = false;
+  block.started = !machine.adversarial();
+  block.starts = machine.adversarial() ? machine.turn + machine.random() % (machine.schedule.delay / 4 + 2) : 0;
+  block.live = u32(block.warps.size());
+  *block.effects = Effects();
+  set_registers(block, launch);
+  for (auto &warp : block.warps) begin_warp(*warp, launch, machine.races());
+}
+} // namespace
+
+// With programmatic dependent launch a grid may begin when all blocks of the one before it let it, or have ended.
+// Devices do not wait for each other.
+bool Machine::may_begin(u32 number, bool stuck) const {
+  const Launch &launch = launches_[number];
+  for (u32 i = 0; i < number; ++i)
+    if (!begun_[i] && launches_[i].device == launch.device) return false;
+  const Grid *last = nullptr;
+  for (const auto &grid : grids_)
+    if (grid->launch->device == launch.device && !grid->over()) last = grid.get();
+  return !last || (launch.overlap && (adversarial() || stuck) && last->blocks_triggered == last->blocks);
+}
+
+void Machine::start_grids(bool stuck) {
+  for (u32 number = first_launch_; number < launch_count_; ++number) {
+    if (begun_[number] || !may_begin(number, stuck)) continue;
+    const Launch &launch = launches_[number];
+    auto grid = std::make_unique<Grid>();
+    grid->launch = &launch;
+    grid->number = number;
+    grid->blocks = u64(launch.grid[0]) * launch.grid[1] * launch.grid[2];
+    for (int i = 0; i < 3; ++i)
+      if (launch.cluster[i] == 0 || launch.grid[i] % launch.cluster[i])
+        throw Fault(fault::UNSUPPORTED, "the grid is not a multiple of the cluster");
+    grid->clusters = grid->blocks / blocks_of(launch);
+    if (grid->clusters == 0) throw Fault(fault::UNSUPPORTED, "the grid has no blocks");
+    grids_.push_back(std::move(grid));
+    begun_[number] = true;
+    ++changes;
+  }
+  while (first_launch_ < launch_count_ && begun_[first_launch_]) ++first_launch_;
+}
+
+bool Machine::has_room(const Grid &grid) const {
+  const Launch &launch = *grid.launch;
+  const u32 threads = std::max(threads_of(launch), 1u);
+  const u32 each = std::max(1u, std::min({THREADS_OF_A_MULTIPROCESSOR / threads, BLOCKS_OF_A_MULTIPROCESSOR,
+                                          SHARED_OF_A_MULTIPROCESSOR / shared_of(launch)}));
+  return resident_blocks_ + blocks_of(launch) <= schedule.multiprocessors * each * devices_;
+}
+
+// As many clusters as are wanted, or as many again where all others wait; whether one began.
+bool Machine::start_clusters(bool stuck) {
+  bool began = false;
+  if (stuck) wanted_clusters_ = 2 * resident_clusters_;
+  for (auto &grid : grids_)
+    while (grid->next_cluster < grid->clusters && (resident_clusters_ < wanted_clusters_ || grid->resident.empty()) &&
+           (resident_clusters_ == 0 || grid->resident.empty() || has_room(*grid))) {
+      if (resident_clusters_ == 0) wanted_clusters_ = adversarial() ? 1 + u32(random() % 4) : 1;
+      start_cluster(*grid);
+      began = true;
+    }
+  return began;
+}
+
+Cluster &Machine::start_cluster(Grid &grid) {
+  const Launch &launch = *grid.launch;
+  std::unique_ptr<Cluster> cluster;
+  while (!cluster && !spare_.empty()) {
+    if (spare_.back()->blocks[0]->prepared == &launch) cluster = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  if (!cluster) cluster = make_cluster(launch);
+  const u64 number = grid.next_cluster++;
+  const u64 along[2] = {launch.grid[0] / launch.cluster[0], launch.grid[1] / launch.cluster[1]};
+  const u64 place[3] = {number % along[0], number / along[0] % along[1], number / along[0] / along[1]};
+  for (int i = 0; i < 3; ++i) cluster->id[i] = u32(place[i]) * launch.cluster[i];
+  cluster->grid = &grid;
+  cluster->arrived = 0;
+  cluster->phase = 0;
+  cluster->live = u32(cluster->blocks.size());
+  cluster->threads = threads_of(launch) * cluster->live;
+  for (auto &block : cluster->blocks) {
+    const u32 rank = block->rank;
+    block->id[0] = cluster->id[0] + rank % launch.cluster[0];
+    block->id[1] = cluster->id[1] + rank / launch.cluster[0] % launch.cluster[1];
+    block->id[2] = cluster->id[2] + rank / launch.cluster[0] / launch.cluster[1];
+    begin_block(*this, *block, launch);
+    for (auto &warp : block->warps) live_.push_back(warp.get());
+  }
+  ++resident_clusters_;
+  resident_blocks_ += u32(cluster->blocks.size());
+  counts.blocks += cluster->blocks.size();
+  ++changes;
+  grid.resident.push_back(std::move(cluster));
+  return *grid.resident.back();
+}

@@ -1,0 +1,1 @@
+"""What each lane does by itself."""

@@ -1,0 +1,1 @@
+"""Matrices: their fragments, mma.sync, wgmma and tcgen05."""

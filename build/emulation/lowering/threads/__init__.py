@@ -1,0 +1,1 @@
+"""Where threads go, and what those of a warp do together."""

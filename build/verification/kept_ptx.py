@@ -1,0 +1,59 @@
+"""The PTX of artifacts: a cache has it if it was built with ``--keep ptx``; the store that it was built from has it."""
+
+from __future__ import annotations
+
+from precast.build.errors import NoPtx
+from precast.build.store.key import artifact_key
+from precast.build.store.store import Store
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.resolve.cache import Cache
+
+
+class KeptPtx:
+    """The PTX of a cache's artifacts.
+
+    Parameters
+    ----------
+    cache
+        What has the artifacts, and their PTX if it keeps that.
+    store
+        Where a build kept it else.
+    """
+
+    def __init__(self, cache: Cache, store: Store) -> None:
+        self._cache, self._store = cache, store
+        self._records: dict[tuple[str, str], dict[str, str]] = {}
+
+    def text(self, op: str, artifact: Artifact) -> str:
+        """The PTX of an artifact; raises NoPtx with what to do where there is none."""
+        if artifact.ptx is not None:
+            return self._cache.read(artifact.ptx).decode(errors="replace")
+        record = self._store.read(self._record(op, artifact))
+        product = next((p for p in record.products if p.op == op), None) if record else None
+        if product is None or not product.ptx:
+            raise NoPtx(
+                f"the store {self._store.path} has {artifact.key[:12]} of a build that kept no PTX:"
+                " build the cache again with --keep ptx"
+            )
+        return product.ptx.decode(errors="replace")
+
+    def require(self, op: str, artifact: Artifact) -> None:
+        """Raise NoPtx unless the cache has the PTX of an artifact, or the store its record."""
+        if artifact.ptx is None:
+            self._record(op, artifact)
+
+    def _record(self, op: str, artifact: Artifact) -> str:
+        key = self._keys(op, artifact.kind).get(artifact.key)
+        if key is None:
+            raise NoPtx(
+                f"neither {self._cache.path} nor the store {self._store.path} has the PTX of {artifact.key[:12]}:"
+                " build the cache with --keep ptx, or name the store that it was built from with --store"
+            )
+        return key
+
+    def _keys(self, op: str, kind: str) -> dict[str, str]:
+        """The keys of records by the keys of the artifacts of an op that are made from them."""
+        if (op, kind) not in self._records:
+            stems = [path.stem for path in self._store.path.glob("??/*.record")]
+            self._records[op, kind] = {artifact_key(stem, op, kind): stem for stem in stems}
+        return self._records[op, kind]

@@ -1,0 +1,46 @@
+"""A sample of each family of kernels that ship, built and emulated for each target: they are right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.builds import precast
+
+pytestmark = [pytest.mark.slow]
+
+SAMPLE = """
+version: 1
+name: families
+targets: [sm_90a, sm_100a]
+kernels:
+  - {kernel: scale, config: {dtype: bfloat16}}
+  - {kernel: rmsnorm, config: {dtype: bfloat16, hidden: 4096}, tuned: {threads: [128]}}
+  - {kernel: softmax, config: {dtype: bfloat16, width: 32000}, tuned: {threads: [256], cluster: [4]}}
+  - {kernel: reduce, config: {dtype: bfloat16, width: 1024, function: argmax}}
+  - {kernel: quantize_fp8, config: {dtype: bfloat16, width: 1024, block: token}}
+  - {kernel: moe_sort, config: {experts: 32}, tuned: {cluster: [1]}}
+  - {kernel: rotary_paged, config: {dtype: bfloat16, q_heads: 32, kv_heads: 8, head_dim: 128, page: 16}}
+  - {kernel: sgemm, config: {align: 16}}
+  - kernel: gemm
+    targets: [sm_90a]
+    config: {dtype: bfloat16, out_dtype: bfloat16}
+    tuned: {tile: [[128, 128]], cluster: [[1, 1]]}
+  - {kernel: attention, config: {dtype: bfloat16, head_dim: 128, heads_per_kv: 4, causal: true}, targets: [sm_100a]}
+  - {kernel: quack.rmsnorm, config: {dtype: bfloat16, hidden: 4096}}
+"""
+
+
+def test_a_sample_of_each_family_is_right(tmp_path: Path) -> None:
+    (tmp_path / "families.yaml").write_text(SAMPLE)
+    cache, store = tmp_path / "cache", tmp_path / "store"
+    done = precast(store, "build", tmp_path / "families.yaml", "-o", cache)
+    assert done.returncode == 0, done.stderr
+    done = precast(store, "verify", cache, "--emulate", "--json", "--most", 1 << 17, "-j", 2)
+    report = json.loads(done.stdout)
+    assert report["smallest"] is None and not report["refused"] and not report["left_out"], report["smallest"]
+    entries = [entry for keys in report["evidence"].values() for entry in keys.values()]
+    assert all(entry["problems"] for entry in entries) and len(report["evidence"]) == 11
+    assert done.returncode == 0

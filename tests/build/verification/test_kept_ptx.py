@@ -1,0 +1,83 @@
+"""Where the PTX of an artifact is: in the cache, or in the store that it was built from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from precast.build.cache.contents import CacheContents
+from precast.build.errors import NoPtx
+from precast.build.store.store import Store
+from precast.build.verification.emulations import with_ptx
+from precast.build.verification.kept_ptx import KeptPtx
+from precast.build.wheel.host_filter import for_host
+from precast.kernels.authoring.declare import Declaration
+from precast.kernels.authoring.launching.cases import LeftOut, Selected
+from precast.loader.resolve.cache import Cache
+from tests.helpers.builds import manifest, module, precast, tree
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
+
+ADD = "def add(n: int):\n    return compile_add(n)\n"
+
+
+def built(folder: Path, name: str, *words: object, store: str = "store") -> Path:
+    module(folder, "mine", ADD)
+    done = precast(
+        folder / store, "build", manifest(folder, {"mine:add": [1, 2]}), "-o", folder / name, "-j", 1, *words
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / name
+
+
+def test_a_cache_keeps_ptx_where_that_is_requested_and_its_kernels_stay_the_same(tmp_path: Path) -> None:
+    plain, kept = built(tmp_path, "plain"), built(tmp_path, "kept", "--keep", "ptx")
+    blobs = {name: data for name, data in tree(plain).items() if name.startswith("blobs/")}
+    assert blobs.items() < tree(kept).items()
+    artifacts = Cache(kept).op("user.add").artifacts
+    nowhere = Store(tmp_path / "nowhere")
+    for artifact, other in zip(artifacts, Cache(plain).op("user.add").artifacts, strict=True):
+        assert other.ptx is None
+        text = KeptPtx(Cache(kept), nowhere).text("user.add", artifact)
+        assert f".entry {artifact.resources[0].kernel}" in text
+        assert KeptPtx(Cache(plain), Store(tmp_path / "store")).text("user.add", other) == text
+    assert CacheContents.open(kept).verify().damaged == {}
+    stored = CacheContents.open(kept).stored_blobs()
+    assert for_host(CacheContents.open(kept), stored, artifacts[0].host.arch if artifacts[0].host else "") == {
+        **tree(kept)
+    }
+    again = built(tmp_path, "plain")
+    assert tree(again) == tree(plain)
+
+
+def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solution(tmp_path: Path) -> None:
+    cache = Cache(built(tmp_path, "plain"))
+    first, second = cache.op("user.add").artifacts
+    cases: list[Selected | LeftOut] = [
+        Selected("user.add", artifact, Declaration(op="user.add", keys=())) for artifact in (first, second)
+    ]
+    with pytest.raises(NoPtx, match="build the cache with --keep ptx, or name the store that it was built from"):
+        with_ptx(cache, Store(tmp_path / "nowhere"), cases)
+    store = Store(tmp_path / "store")
+    assert with_ptx(cache, store, cases) == cases
+    key = KeptPtx(cache, store)._record("user.add", first)
+    store.record_file(key).unlink()
+    left_out, kept = with_ptx(cache, store, cases)
+    assert isinstance(left_out, LeftOut) and "--keep ptx" in left_out.reason and kept == cases[1]
+
+
+def test_a_store_of_an_older_version_is_completed_by_a_build_that_keeps_ptx(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    cache = Cache(built(tmp_path, "plain"))
+    store = Store(tmp_path / "store")
+    for artifact in cache.op("user.add").artifacts:
+        record = store.record_of(artifact.key, "user.add", "object")
+        assert record is not None
+        older = replace(record, products=tuple(replace(product, ptx=b"") for product in record.products))
+        store.put(record.key, older)
+        with pytest.raises(NoPtx, match="of a build that kept no PTX: build the cache again with --keep ptx"):
+            KeptPtx(cache, store).text("user.add", artifact)
+    kept = Cache(built(tmp_path, "kept", "--keep", "ptx"))
+    assert all(artifact.ptx is not None for artifact in kept.op("user.add").artifacts)

@@ -1,0 +1,216 @@
+"""Processes that a fork server starts: they behave as those that ``subprocess.Popen`` starts, without the imports.
+
+A server is started for each environment, except for the variables that its children may have of their own, and ends by
+itself. ``precast`` and its child processes are the programs that may be started so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from precast.build.interpreter import HERE, Interpreter
+from precast.build.ipc import child_process
+from tests.helpers.forks.server import COMPILER, Request
+
+_SERVER = Path(__file__).parent / "server.py"
+_OWNER = "TEST_FORKS"  # in the environment: the folder of the sockets, and the process that owns the servers
+_EARLY = ("HOME", "LANG", "LANGUAGE", "PATH", "PRECAST_ATTACH", "PRECAST_CUDA", _OWNER)
+_EARLY_PREFIXES = ("LC_", "LD_", "PYTHON", "TYPER_")
+_IMPORTED = (
+    "cuda", "cutlass", "elftools", "numpy", "nvidia_cutlass_dsl", "packaging", "precast", "rich", "sitecustomize",
+    "torch", "tvm_ffi", "typer", "typing_extensions", "usercustomize", "yaml", "zstandard",
+)  # fmt: skip
+_FORKED = {  # what is imported before each of them is forked
+    **dict.fromkeys(("worker_main", "describer_main", "rehearser_main"), (COMPILER,)),
+    "program_main": (COMPILER, "torch._dynamo"),
+}
+_start_process = child_process.start_process
+_servers: list[subprocess.Popen[bytes]] = []  # kept, since Popen warns where one is given up
+
+
+class NotServed(Exception):
+    """No server forks this process: it must be started as usual."""
+
+
+class ForkedProcess:
+    """A process that a fork server starts."""
+
+    def __init__(self, request: Request, descriptors: Sequence[int], modules: Sequence[str]) -> None:
+        self._connection = _connected(request.environment, modules)
+        socket.send_fds(self._connection, [request.encode()], list(descriptors))
+        self.pid = self._number(None)
+        self.returncode: int | None = None
+        self.stdin: BinaryIO | None = None
+        self.stdout: BinaryIO | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; negative is the number of a signal."""
+        if self.returncode is None:
+            try:
+                self.returncode = self._number(timeout)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
+            self._connection.close()
+        return self.returncode
+
+    def _number(self, timeout: float | None) -> int:
+        self._connection.settimeout(timeout)
+        try:
+            data = self._connection.recv(4)
+        except ConnectionResetError:
+            data = b""
+        if len(data) < 4:
+            raise NotServed
+        return int(struct.unpack("i", data)[0])
+
+
+def run(
+    words: Sequence[object], environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``precast`` to its end. Its child processes are forked, too."""
+    environment = os.environ if environment is None else environment
+    arguments = tuple(map(str, words))
+    request = Request(
+        call="precast.cli.main:run",
+        arguments=arguments,
+        environment=dict(environment) | {_OWNER: _home()},
+        folder=str(folder or Path.cwd()),
+        descriptors=(0, 1, 2),
+        new_session=False,
+        before=(f"{__name__}:fork_children",),
+    )
+    with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        numbers = [file.fileno() for file in (nothing, output, errors)]
+        modules = ("precast.cli.main", "precast.cli.make.build", "precast.cli.make.plan", __name__)
+        try:
+            code = ForkedProcess(request, numbers, modules).wait(600)
+        except NotServed:
+            command = [sys.executable, "-m", "precast.cli.main", *arguments]
+            code = subprocess.run(
+                command, env=environment, cwd=folder, stdin=nothing, stdout=output, stderr=errors, timeout=600
+            ).returncode
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess(["precast", *arguments], code, *texts)
+
+
+def fork_children() -> None:
+    """From now on, this process forks the child processes of a build."""
+    child_process.start_process = start_child  # type: ignore[assignment]
+
+
+def start_child(
+    module: str, environment: Mapping[str, str], interpreter: Interpreter
+) -> tuple[subprocess.Popen[bytes] | ForkedProcess, BinaryIO]:
+    """What ``precast.build.ipc.child_process`` starts, forked if it runs in this interpreter and imports the DSL."""
+    if module not in _FORKED or interpreter != HERE:
+        return _start_process(module, environment, interpreter)
+    with contextlib.ExitStack() as theirs:
+        ends = [os.pipe() for _ in range(3)]
+        (requests, stdin), (stdout, output), (replies, reply) = ends
+        for descriptor in (requests, output, reply):
+            theirs.callback(os.close, descriptor)
+        wanted = max(3, reply)
+        request = Request(
+            call=f"precast.build.child.{module}:main",
+            arguments=("--reply-fd", str(wanted)),
+            environment=dict(environment),
+            folder=os.getcwd(),
+            descriptors=(0, 1, 2, wanted),
+            new_session=True,
+        )
+        try:
+            process = ForkedProcess(request, (requests, output, output, reply), _FORKED[module])
+        except NotServed:
+            for descriptor in (stdin, stdout, replies):
+                os.close(descriptor)
+            return _start_process(module, environment, interpreter)
+    process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+    return process, os.fdopen(replies, "rb", buffering=0)
+
+
+@cache
+def _home() -> str:
+    """The folder of this process's sockets, and the process that the servers end with."""
+    if home := os.environ.get(_OWNER):
+        return home
+    folder = tempfile.mkdtemp(prefix="forks-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return f"{folder}:{os.getpid()}"
+
+
+def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket.socket:
+    """A connection to the server of an environment.
+
+    The second request for an environment starts it: a server has no use where there is only one.
+    """
+    folder, _, owner = _home().rpartition(":")
+    own = {name: value for name, value in environment.items() if _is_early(name, COMPILER in modules)}
+    if paths := [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and _shadows(path)]:
+        own["PYTHONPATH"] = os.pathsep.join(paths)
+    key = hashlib.sha256(json.dumps([sorted(own.items()), *modules]).encode()).hexdigest()[:24]
+    path = Path(folder, key)
+    with open(path.with_suffix(".lock"), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        requested = path.with_suffix(".requested")
+        if not requested.exists():
+            requested.touch()
+            raise NotServed
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            _start_server(path, own, [owner, *modules])
+            connection.connect(str(path))
+    return connection
+
+
+def _is_early(name: str, compiler: bool) -> bool:
+    """Whether a variable may be read while a server starts: a child then needs one with the same value."""
+    if name == "PYTHONPATH":
+        return False
+    if compiler:  # the DSL reads many
+        return name in _EARLY or not name.startswith(("PRECAST_", "PYTEST_"))
+    return name in _EARLY or name.startswith(_EARLY_PREFIXES)
+
+
+def _shadows(path: str) -> bool:
+    """Whether a folder of PYTHONPATH may replace or hide a module that a server imports."""
+    return any(Path(path, name).exists() for top in _IMPORTED for name in (top, f"{top}.py"))
+
+
+def _start_server(path: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
+    _servers[:] = [server for server in _servers if server.poll() is None]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(64)
+        server = subprocess.Popen(
+            [sys.executable, str(_SERVER), str(listener.fileno()), *arguments],
+            env=environment,
+            pass_fds=(listener.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=path.parent,
+        )
+    _servers.append(server)
