@@ -161,13 +161,13 @@ def _prepared(source: FunctionRef) -> Iterator[None]:
         return
     from precast.kernels.adapters.seam import prepare_library
 
-    before = dict(os.environ)
+    environment, before = os.environ, set(os.environ)
     try:
         prepare_library(source.library)
         yield
     finally:
-        for variable in os.environ.keys() - before.keys():
-            del os.environ[variable]
+        for variable in environment.keys() - before:
+            del environment[variable]
 
 
 def _is_installed(name: str) -> bool:
