@@ -229,7 +229,7 @@ REFUSED: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("memo", [lambda f: f, functools.cache], ids=["plain", "cached"])
-@pytest.mark.parametrize("values", EXACT, ids=str)
+@pytest.mark.parametrize("values", EXACT, ids=range(len(EXACT)))
 def test_alike_arguments(memo: Callable[..., Any], values: tuple[Any, ...]) -> None:
     for order in (values, values[::-1]):
         hooked = cached_compile(Built(), MINE, compiled, _unless_unhashable(memo)(compiled))
