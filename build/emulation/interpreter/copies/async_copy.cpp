@@ -81,7 +81,7 @@ OPERATION(cp_async) {
                   "cp.async of " + std::to_string(bytes) + " bytes from " + hex(from) + " to " + hex(to), lane);
     machine.memory().shared(*warp.block, to, bytes, lane);
     SmallCopy copy{
-        {&machine, 0, 0, Proxy::Generic}, warp.block, warp.block, &launch_of(warp), from, to, bytes, read, lane};
+        {&machine, 0, 0, Proxy::Copy}, warp.block, warp.block, &launch_of(warp), from, to, bytes, read, lane};
     if (to >> RANK_SHIFT != warp.block->rank)
       throw Fault(fault::OUT_OF_BOUNDS, "cp.async to the shared memory of another block", lane);
     if (!tracked) {

@@ -8,7 +8,7 @@ Worker worker_at_mbarrier(Machine &machine, Warp &warp, u32 mbarrier) {
 
 Worker worker_in_group(Machine &machine, Warp &warp, Kind kind) {
   Races *races = machine.races();
-  const Proxy proxy = kind == Kind::Copies ? Proxy::Generic : Proxy::Async;
+  const Proxy proxy = kind == Kind::Copies ? Proxy::Copy : Proxy::Async;
   if (!races) return {&machine, 0, 0, proxy};
   return {&machine, races->in_group(warp.agent, kind), machine.line_of(warp), proxy};
 }

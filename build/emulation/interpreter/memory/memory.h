@@ -7,6 +7,7 @@ enum class Access : u8 { Read, Write, Atomic, StrongRead }; // the last two may 
 inline bool writes(Access access) { return access == Access::Write || access == Access::Atomic; }
 enum class Proxy : u8 {
   Generic,
+  Copy, // cp.async: once it is complete, both proxies see its bytes
   Async,
   Tensor
 }; // who touches it: instructions; bulk copies and wgmma/tcgen05 operands

@@ -43,7 +43,8 @@ bool Accessor::in_order(const Epoch &before, bool wrote, bool &seen) const {
     step = knows.at(before.cluster, before.source);
   }
   seen = before.step <= step.seen;
-  const bool through_fence = wrote && before.proxy == Proxy::Generic && mine.proxy != Proxy::Generic;
+  const bool asynchronous = mine.proxy == Proxy::Async || mine.proxy == Proxy::Tensor;
+  const bool through_fence = wrote && before.proxy == Proxy::Generic && asynchronous;
   if (!through_fence) return seen;
   return before.step <= (*memory == 'g' ? step.fenced_global : step.fenced_shared);
 }
