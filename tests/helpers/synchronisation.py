@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from precast.build.emulation.emulator import EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault
 
-Array = npt.NDArray[np.generic]
+Array: TypeAlias = "npt.NDArray[np.generic]"
 DELAYS = (20, 200, 3000)
 
 
@@ -22,7 +23,8 @@ def module(body: str, parameters: int, *, registers: str = "", target: str = "sm
     loads = "\n".join(f"ld.param.b64 %rd{i + 1}, [{name}];" for i, name in enumerate(names))
     return (
         f".version 8.8\n.target {target}\n.address_size 64\n.visible .entry k({signature})\n{{\n"
-        f".reg .pred %p<16>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<64>;\n{registers}\n{loads}\nmov.u32 %r1, %tid.x;\n{body}\n}}\n"
+        f".reg .pred %p<16>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<64>;\n{registers}\n{loads}\n"
+        f"mov.u32 %r1, %tid.x;\n{body}\n}}\n"
     )
 
 
@@ -75,9 +77,9 @@ def run(kernel: Kernel, text: str, seed: int) -> None:
             block=(kernel.block, 1, 1),
             cluster=(kernel.cluster, 1, 1),
             parameters=parameters,
-            overlap=kernel.overlap and i > 0,
+            overlap=kernel.overlap,
         )
-        for i in range(kernel.launches)
+        for _ in range(kernel.launches)
     ]
     Emulator([text]).run(launches, memory, options(seed))
     np.testing.assert_array_equal(output, kernel.output)

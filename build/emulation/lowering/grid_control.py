@@ -1,4 +1,4 @@
-"""What blocks do with other grids, other clusters, and the machine: programmatic dependent launch, schedulers, registers."""
+"""What blocks do with other grids and clusters: dependent launches, schedulers; and registers of the machine."""
 
 from __future__ import annotations
 

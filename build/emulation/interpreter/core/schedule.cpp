@@ -12,6 +12,17 @@ constexpr u64 QUANTUM = 1 << 16;     // instructions of a turn without a seed
 constexpr u64 POLLING_ROUNDS = 1000; // without a change: what they wait for does not come
 constexpr u64 PATIENCE = 100'000;    // instructions without a change, until others get a chance
 constexpr u64 SPINNING_INSTRUCTIONS = 20'000'000;
+
+// What a block leaves allocated, no later block of its multiprocessor gets.
+void check_tensor_memory(const Block &block) {
+  const auto &taken = block.column_taken;
+  const auto place = std::find_if(taken.begin(), taken.end(), [](u8 column) { return column != 0; });
+  if (place == taken.end()) return;
+  throw Fault(fault::TENSOR_MEMORY, "block (" + std::to_string(block.id[0]) + ", " + std::to_string(block.id[1]) +
+                                        ", " + std::to_string(block.id[2]) + ") ends, and column " +
+                                        std::to_string(place - taken.begin()) +
+                                        " of its tensor memory is still allocated (tcgen05.dealloc)");
+}
 } // namespace
 
 void Machine::run() {
@@ -129,6 +140,7 @@ void Machine::end_clusters() {
         ++i;
         continue;
       }
+      for (const auto &block : cluster->blocks) check_tensor_memory(*block);
       if (races_) races_->cluster_ends(*cluster);
       resident_blocks_ -= u32(cluster->blocks.size());
       --resident_clusters_;

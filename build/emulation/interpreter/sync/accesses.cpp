@@ -1,5 +1,7 @@
 // Accesses of memory against those before: each must be in order with every other that touches the same byte, unless
 // both read or both are atomic.
+#include <cstring>
+
 #include "races_state.h"
 
 namespace {
@@ -13,18 +15,20 @@ struct Accessor { // who touches memory now
   Access access;
   const char *memory; // its name, for messages
   u64 address;        // of the first byte of the shadow
+  const u8 *bytes;    // that the shadow is of; null for tensor memory
   u32 parent;         // 0: a warp; else the source of the warp that started the operation, + 1
 
   Epoch write_in_order{}, read_in_order{}, read_from{}, read_to{};
 
   bool writes() const { return ::writes(access); }
   bool atomic() const { return access != Access::Read && access != Access::Write; }
-  bool visit(Cell &cell, u32 at);
+  void visit(Cell &cell, u32 at, u32 size);
+  bool may_be_redundant(const Epoch &before) const;
   bool in_order(const Epoch &before, bool wrote, bool &seen) const;
   void check(const Epoch &before, bool wrote, u32 at) const;
   void check_reads(const Epoch &reads, u32 at) const;
   void add_read(Cell &cell);
-  [[noreturn]] void race(const Epoch &before, bool wrote, bool seen, u32 at) const;
+  Fault race(const Epoch &before, bool wrote, bool seen, u32 at) const;
 };
 
 bool Accessor::in_order(const Epoch &before, bool wrote, bool &seen) const {
@@ -47,7 +51,7 @@ bool Accessor::in_order(const Epoch &before, bool wrote, bool &seen) const {
 void Accessor::check(const Epoch &before, bool wrote, u32 at) const {
   if ((before.marks & Epoch::ATOMIC) && atomic()) return;
   bool seen;
-  if (!in_order(before, wrote, seen)) race(before, wrote, seen, at);
+  if (!in_order(before, wrote, seen)) throw race(before, wrote, seen, at);
 }
 
 void Accessor::check_reads(const Epoch &reads, u32 at) const {
@@ -55,7 +59,7 @@ void Accessor::check_reads(const Epoch &reads, u32 at) const {
   for (const Epoch &read : state.sets.of(reads)) check(read, false, at);
 }
 
-void Accessor::race(const Epoch &before, bool wrote, bool seen, u32 at) const {
+Fault Accessor::race(const Epoch &before, bool wrote, bool seen, u32 at) const {
   const auto name = [](bool atomic, bool write) {
     return std::string(atomic ? "an atomic operation" : write ? "a write" : "a read");
   };
@@ -66,7 +70,7 @@ void Accessor::race(const Epoch &before, bool wrote, bool seen, u32 at) const {
   Fault fault(fault::RACE, text);
   fault.line = mine.line;
   fault.other_line = before.line;
-  throw fault;
+  return fault;
 }
 
 void Accessor::add_read(Cell &cell) {
@@ -88,14 +92,25 @@ void Accessor::add_read(Cell &cell) {
   read_to = cell.read;
 }
 
-bool Accessor::visit(Cell &cell, u32 at) {
+bool Accessor::may_be_redundant(const Epoch &before) const {
+  return access == Access::Write && bytes && !parent && before.line == mine.line && !before.marks &&
+         before.proxy == Proxy::Generic && mine.proxy == Proxy::Generic && !state.is_operation_source(before);
+}
+
+void Accessor::visit(Cell &cell, u32 at, u32 size) {
   if (!cell.write.nobody() && !cell.write.same(write_in_order)) {
-    check(cell.write, true, at);
-    write_in_order = cell.write;
+    bool seen = true;
+    if (may_be_redundant(cell.write) && !in_order(cell.write, true, seen)) {
+      state.redundant.push_back({bytes + at, size, {}, race(cell.write, true, seen, at)});
+      std::memcpy(state.redundant.back().before, bytes + at, size);
+    } else {
+      check(cell.write, true, at);
+      write_in_order = cell.write;
+    }
   }
   if (!writes()) {
     add_read(cell);
-    return true;
+    return;
   }
   if (!cell.read.nobody() && !cell.read.same(read_in_order)) {
     check_reads(cell.read, at);
@@ -103,14 +118,14 @@ bool Accessor::visit(Cell &cell, u32 at) {
   }
   cell.write = mine;
   cell.read = Epoch{};
-  return true;
 }
 
 void touch(Accessor &accessor, Shadow &shadow, u32 begin, u32 bytes) {
-  shadow.cells(begin, bytes, accessor.writes(), [&](Cell &cell, u32 at) { accessor.visit(cell, at); });
+  shadow.cells(begin, bytes, accessor.writes(), [&](Cell &cell, u32 at, u32 size) { accessor.visit(cell, at, size); });
 }
 
 Accessor make(Races::State &state, Agent agent, Access access, Proxy proxy, u32 line, const char *memory) {
+  if (!state.redundant.empty() && state.redundant.back().fault.line != line) state.check_redundant();
   Epoch mine;
   mine.line = line;
   mine.proxy = proxy;
@@ -121,20 +136,31 @@ Accessor make(Races::State &state, Agent agent, Access access, Proxy proxy, u32 
     mine.cluster = warp.cluster->number;
     mine.source = u16(warp.source);
     mine.step = warp.step();
-    return {state, warp.knows, *warp.cluster, mine, access, memory, 0, 0};
+    return {state, warp.knows, *warp.cluster, mine, access, memory, 0, nullptr, 0};
   }
   OperationClock &operation = state.operation(agent);
   mine.cluster = operation.cluster->number;
   const bool reads = access == Access::Read && operation.reads;
   mine.source = u16(reads ? operation.reads : operation.source);
   mine.step = operation.mbarrier ? state.object(operation.mbarrier, mine.cluster).phases + 1 : operation.step;
-  return {state, *operation.seen, *operation.cluster, mine, access, memory, 0, operation.parent + 1};
+  return {state, *operation.seen, *operation.cluster, mine, access, memory, 0, nullptr, operation.parent + 1};
 }
 } // namespace
+
+void Races::State::check_redundant() {
+  for (const Redundant &store : redundant)
+    if (std::memcmp(store.place, store.before, store.bytes)) throw store.fault;
+  redundant.clear();
+}
+
+bool Races::State::is_operation_source(const Epoch &epoch) const {
+  return clusters[epoch.cluster - 1]->sources[epoch.source].what != Source::Warp;
+}
 
 void Races::shared(Agent agent, Block &owner, u32 offset, u32 bytes, Access access, Proxy proxy, u32 line) {
   if (!bytes) return;
   Accessor accessor = make(*state_, agent, access, proxy, line, "shared");
+  accessor.bytes = owner.shared.data();
   touch(accessor, state_->blocks[&owner].shared, offset, bytes);
 }
 
@@ -153,6 +179,12 @@ void Races::tensor(Agent agent, Block &owner, u32 lane, u32 column, u32 lanes, u
 void Races::global(Agent agent, u64 address, u64 bytes, Access access, Proxy proxy, u32 line) {
   if (!bytes || !state_->is_written(address)) return;
   Accessor accessor = make(*state_, agent, access, proxy, line, "global");
+  if (writes(access) && accessor.knows.grids < accessor.cluster.grid) {
+    Fault fault(fault::RACE, "a write of global memory at " + hex(address) +
+                                 ", which the grid before may still use: nothing waits for it (griddepcontrol.wait)");
+    fault.line = line;
+    throw fault;
+  }
   for (u64 at = address, end = address + bytes; at < end;) {
     const u64 page = at / PAGE * PAGE, most = std::min(end, page + PAGE);
     Shadow *&last = state_->last_page;
@@ -161,6 +193,7 @@ void Races::global(Agent agent, u64 address, u64 bytes, Access access, Proxy pro
       state_->last_page_address = page;
     }
     accessor.address = page;
+    accessor.bytes = reinterpret_cast<const u8 *>(uintptr_t(page));
     touch(accessor, *last, u32(at - page), u32(most - at));
     at = most;
   }

@@ -156,6 +156,6 @@ void Races::mbarrier_fence(Agent agent) {
 
 void Races::earlier_grids(Agent agent) {
   WarpClock &warp = state_->warp(agent);
-  warp.knows.grids = std::max(warp.knows.grids, state_->machine.grid_of(*warp.warp).number);
+  warp.knows.grids = std::max(warp.knows.grids, state_->machine.grid_of(*warp.warp).number + 1);
   warp.snapshot.reset();
 }

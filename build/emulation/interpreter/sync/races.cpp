@@ -73,7 +73,7 @@ Agent Races::warp_begins(Warp &warp) {
   if (block.rank == 0 && warp.index == 0) {
     auto clock = std::make_unique<ClusterClock>();
     clock->number = u32(state.clusters.size()) + 1;
-    clock->grid = grid.number;
+    clock->grid = grid.number + 1;
     clock->device = grid.launch->device;
     std::copy(std::begin(cluster.id), std::end(cluster.id), clock->id);
     state.resident[&cluster] = clock->number;
@@ -105,15 +105,17 @@ Agent Races::warp_begins(Warp &warp) {
   return (index + 1) << 1;
 }
 
-// Everything before a grid of its device has ended, unless it may overlap with the grid before it.
+// Everything before a grid of its device has ended, unless it may overlap with the grid before it: for the first of a
+// call that is one which is not there, and has the number 0.
 u32 Races::State::known_grids(u32 number) const {
-  if (!launches[number].overlap) return number;
+  if (!launches[number].overlap) return number + 1;
   for (u32 i = number; i-- > 0;)
     if (launches[i].device == launches[number].device) return known_grids(i);
-  return number;
+  return 0;
 }
 
 void Races::warp_ends(Warp &warp) {
+  state_->check_redundant();
   WarpClock &clock = state_->warp(warp.agent);
   const GroupClock &bulk = clock.groups[int(Kind::Bulk)];
   if (!bulk.started || clock.knows.of(bulk.reads).seen >= bulk.started) return;

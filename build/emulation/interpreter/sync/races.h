@@ -24,7 +24,7 @@ public:
   Races(Machine &machine, const Launch *launches, u32 count);
   ~Races();
   Agent warp_begins(Warp &warp); // in the order of the cluster's blocks and warps
-  void warp_ends(Warp &warp); // a Fault if a copy that it started may still read shared memory
+  void warp_ends(Warp &warp);    // a Fault if a copy that it started may still read shared memory
   void cluster_ends(Cluster &cluster);
 
   // Asynchronous operations have seen what the warp has seen when it started them. Their accesses are done

@@ -81,6 +81,15 @@ private:
   std::unordered_map<u64, std::vector<u32>> by_hash_;
 };
 
+// Warps that execute one store may write the same value to the same place, unordered. Whether it is the same shows when
+// the store is done: what was there before must still be there.
+struct Redundant {
+  const u8 *place;
+  u32 bytes;
+  u8 before[16];
+  Fault fault;
+};
+
 struct BlockShadows {
   Shadow shared, tensor;
   size_t bytes = 0;
@@ -107,7 +116,10 @@ struct Races::State {
   std::vector<std::pair<u64, u64>> written; // global memory that one of the launches may write: sorted ranges
   size_t last_range = 0;
   EpochSets sets;
+  std::vector<Redundant> redundant; // of the store under way
 
+  void check_redundant();
+  bool is_operation_source(const Epoch &epoch) const;
   static bool is_operation(Agent agent) { return agent & 1; }
   WarpClock &warp(Agent agent) { return *warps[(agent >> 1) - 1]; }
   OperationClock &operation(Agent agent) { return operations[(agent >> 1) - 1]; }

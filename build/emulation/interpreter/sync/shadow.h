@@ -16,7 +16,7 @@ public:
   explicit Shadow(u32 bytes = 0);
   void clear();
 
-  // Calls `visit(cell, first byte)` for each cell of a range. After a write all of them must be the same.
+  // Calls `visit(cell, first byte, bytes)` for each cell of a range. After a write all of them must be the same.
   template <class Visit> void cells(u32 begin, u32 bytes, bool write, Visit visit);
 
 private:
@@ -46,14 +46,14 @@ template <class Visit> void Shadow::cells(u32 begin, u32 bytes, bool write, Visi
         parts_[line] = 1;
         one_.get()[line] = Cell{};
       }
-      visit(one_.get()[line], line * LINE);
+      visit(one_.get()[line], line * LINE, LINE);
       continue;
     }
     const u8 fine = (from | to) & 3 ? 16 : 4;
     const u8 parts = std::max(parts_[line], fine);
     Cell *all = split(line, parts);
     const u32 size = LINE / parts;
-    for (u32 at = from / size; at * size < to; ++at) visit(all[at], line * LINE + at * size);
+    for (u32 at = from / size; at * size < to; ++at) visit(all[at], line * LINE + at * size, size);
     if (whole && write) merge(line);
   }
 }

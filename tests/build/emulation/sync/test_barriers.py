@@ -162,3 +162,24 @@ def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
     assert kind in twin.kinds
     if twin.at:
         assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
+
+
+def test_warps_may_write_the_same_value_and_not_different_ones() -> None:
+    body = """
+        mov.b32 %r2, data;
+        shr.u32 %r3, %r1, 5;
+        mul.lo.s32 %r3, %r3, {factor};
+        st.shared.b32 [%r2], %r3;
+        bar.sync 0;
+        ld.shared.b32 %r4, [%r2];
+        mul.wide.u32 %rd2, %r1, 4;
+        add.s64 %rd3, %rd1, %rd2;
+        st.global.b32 [%rd3], %r4;
+        """
+    same = Kernel(module(body.format(factor=0), 1, registers=SHARED), np.zeros(64, np.int32))
+    for seed in range(5):
+        run(same, same.text, seed)
+    different = Twin("different values", "%r3, 0;", "%r3, 1;", ("race",), "st.shared")
+    kind, lines = find(same, different, 5)
+    assert kind == "race"
+    assert line_of(same.text, "st.shared") in lines

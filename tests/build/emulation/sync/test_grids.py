@@ -26,7 +26,7 @@ DEPENDENT = Kernel(
     np.full(64, 7, np.int32),
     launches=3,
     overlap=True,
-    twins=(Twin("the wait is dropped", "griddepcontrol.wait;", "", ("race",), "ld.global"),),
+    twins=(Twin("the wait is dropped", "griddepcontrol.wait;", "", ("race",), "st.global"),),
 )
 # A block takes others away until there is none: each writes its number for all that it did.
 SCHEDULER = Kernel(
@@ -175,3 +175,12 @@ def test_ranks_on_several_devices_wait_for_each_other() -> None:
         relaxed = text.replace(weak, weak.replace("release", "relaxed").replace("acquire", "relaxed"))
         with pytest.raises(EmulationFault, match="nothing orders them"):
             Emulator([relaxed]).run(launches((0, 1)), memory, options(1))
+
+
+def test_a_grid_that_may_overlap_writes_only_when_it_has_waited() -> None:
+    text = DEPENDENT.text.replace("ld.global.b32 %r2, [%rd11];", "mov.b32 %r2, 0;")
+    waits = Twin("the wait is dropped", "griddepcontrol.wait;", "", ("race",))
+    alone = Kernel(text, np.ones(64, np.int32), overlap=True)
+    run(alone, text, 0)
+    assert find(alone, waits, 1)[0] == "race"
+    run(Kernel(text, alone.output), text.replace(waits.old, waits.new), 0)
