@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from kernel_list import main as write_page
 from performance import RESULTS, ROOT
@@ -72,7 +73,8 @@ def built(name: str, options: argparse.Namespace) -> Path | None:
 def emulated(cache: Path, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The result of each variant of a cache, by the first digits of its key."""
     command = [*_PRECAST, "verify", str(cache), "--emulate", "--json", "--seeds", str(options.seeds)]
-    command += ["-j", str(options.jobs), *_store(options)]
+    junit = options.work / "report.xml"
+    command += ["-j", str(options.jobs), *_store(options), "--junit", str(junit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise SystemExit(f"{cache}: {done.stderr.strip()[-1000:]}")
@@ -81,7 +83,9 @@ def emulated(cache: Path, options: argparse.Namespace) -> dict[str, dict[str, An
         subprocess.run([*_PRECAST, "list", str(cache), "--json"], capture_output=True, check=True).stdout
     )
     targets = {one["key"]: one["target"] for one in listed["artifacts"]}
-    return {one["key"][:12]: one for one in results_of(report, targets)}
+    cases = ElementTree.parse(junit).getroot().iter("testcase")
+    seconds = {case.get("name", "")[-12:]: float(case.get("time", 0)) for case in cases}
+    return {one["key"][:12]: one | {"seconds": seconds[one["key"][:12]]} for one in results_of(report, targets)}
 
 
 def results_of(report: Mapping[str, Any], targets: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -95,9 +99,8 @@ def results_of(report: Mapping[str, Any], targets: Mapping[str, str]) -> Iterato
     facts = report["variants"]
 
     def result_of(op: str, key: str, result: str, detail: str, problems: int) -> dict[str, Any]:
-        seconds = facts.get(key, {}).get("seconds", 0.0)
         named = {"key": key, "op": op, "target": targets[key]}
-        return {**named, "result": result, "detail": detail[:300], "problems": problems, "seconds": seconds}
+        return {**named, "result": result, "detail": detail[:300], "problems": problems}
 
     for op, keys in report["evidence"].items():
         for key, one in keys.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers.alone import run_alone
+from tests.helpers.forks.alone import run_alone
 from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]

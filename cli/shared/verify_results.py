@@ -60,7 +60,7 @@ def print_verified(
         smallest = {"op": result.op, "key": result.key, "failure": str(check), "repeat": repeat}
     left_out = {result.key: result.left_out for result in results if result.left_out}
     refused = {result.key: result.refused for result in results if result.refused}
-    variants = {r.key: {"op": r.op, "opcode": r.opcode, "seconds": round(r.seconds, 3)} for r in results}
+    variants = {r.key: {"op": r.op, "opcode": r.opcode} for r in results}
     data = {"evidence": evidence, "left_out": left_out, "refused": refused, "smallest": smallest, "variants": variants}
     print_result(data, "\n".join(_lines(results, done, worst, smallest, run)), as_json)
     if worst is not None or not done:

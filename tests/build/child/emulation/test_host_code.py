@@ -99,7 +99,7 @@ import torch
 
 from precast.build.child.emulation.arguments import CallError
 from precast.build.emulation.errors import EmulationFault
-from tests.helpers.emulation_cache import emulated_kernel
+from tests.helpers.emulation.cache import emulated_kernel
 
 cache, store, what = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 n = 40

@@ -9,9 +9,9 @@ import pytest
 
 from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.operands import copy_to_shared
-from tests.helpers.registers import Array
-from tests.helpers.tensor_maps import swizzled, tensor_map
+from tests.helpers.emulation.operands import copy_to_shared
+from tests.helpers.emulation.registers import Array
+from tests.helpers.emulation.tensor_maps import swizzled, tensor_map
 
 _FENCE = "fence.proxy.async.shared::cta; bar.sync 0;"
 _FIRST = ".reg .pred first; setp.eq.u32 first, %tid.x, 0;"

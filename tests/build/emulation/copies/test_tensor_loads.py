@@ -11,8 +11,8 @@ import pytest
 
 from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.registers import Array
-from tests.helpers.tensor_maps import swizzled, tensor_map
+from tests.helpers.emulation.registers import Array
+from tests.helpers.emulation.tensor_maps import swizzled, tensor_map
 
 _BEGIN = """
 .shared .align 1024 .b8 box[32768]; .shared .align 8 .b64 done;

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.products import lay_out, put_d
-from tests.helpers.registers import Array, small_values
-from tests.helpers.tensor_memory import random_memory, run_tensor
+from tests.helpers.emulation.products import lay_out, put_d
+from tests.helpers.emulation.registers import Array, small_values
+from tests.helpers.emulation.tensor_memory import random_memory, run_tensor
 
 _A, _B = 416, 448  # columns of the scales
 _FORMATS = {  # K, type of elements, bits of the scales' format, how many elements share a scale

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.registers import Array, declare, load_registers, names, store_registers, vector
+from tests.helpers.emulation.registers import Array, declare, load_registers, names, store_registers, vector
 
 _SHARED = ".shared .align 128 .b8 memory[4096];"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.registers import (
+from tests.helpers.emulation.registers import (
     Array,
     codes,
     declare,

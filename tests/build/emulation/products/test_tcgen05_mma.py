@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.products import lay_out, place_in_d, put_d
-from tests.helpers.registers import codes, small_values
-from tests.helpers.tensor_memory import random_memory, run_tensor
+from tests.helpers.emulation.products import lay_out, place_in_d, put_d
+from tests.helpers.emulation.registers import codes, small_values
+from tests.helpers.emulation.tensor_memory import random_memory, run_tensor
 
 _TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "u8": 0, "s8": 1}
 _SUMS = {"f16": 0, "f32": 1, "s32": 2}

@@ -7,9 +7,17 @@ import pytest
 
 from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.operands import operand
-from tests.helpers.registers import Array, declare, load_registers, names, store_registers, vector
-from tests.helpers.tensor_memory import BEFORE, BEGIN, END, fill_memory, random_memory, read_memory, run_tensor
+from tests.helpers.emulation.operands import operand
+from tests.helpers.emulation.registers import Array, declare, load_registers, names, store_registers, vector
+from tests.helpers.emulation.tensor_memory import (
+    BEFORE,
+    BEGIN,
+    END,
+    fill_memory,
+    random_memory,
+    read_memory,
+    run_tensor,
+)
 
 _SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 _HALF = 24  # the distance of the second half of 16x32bx2

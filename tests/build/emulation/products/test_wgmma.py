@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.operands import Operand, copy_to_shared, descriptor, operand
-from tests.helpers.registers import Array, codes, declare, names, small_values, vector
+from tests.helpers.emulation.operands import Operand, copy_to_shared, descriptor, operand
+from tests.helpers.emulation.registers import Array, codes, declare, names, small_values, vector
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _IMAGE = 64 * 1024

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precast.build.emulation.errors import EmulationFault
-from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulation.synchronisation import Kernel, Twin, find, line_of, module, run
 
 # Each block reads what the other wrote into its own shared memory.
 PEERS = Kernel(

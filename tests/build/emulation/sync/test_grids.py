@@ -7,7 +7,7 @@ import pytest
 
 from precast.build.emulation.emulator import EmulatedLaunch, Emulator, MemoryRange
 from precast.build.emulation.errors import EmulationFault
-from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, options, run
+from tests.helpers.emulation.synchronisation import Kernel, Twin, find, line_of, module, options, run
 
 # Each grid doubles what the one before has left, and adds one.
 DEPENDENT = Kernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulation.synchronisation import Kernel, Twin, find, line_of, module, run
 
 SHARED = ".shared .align 16 .b8 data[1024];\n.shared .align 8 .b8 full[8];\n.shared .align 8 .b8 empty[8];"
 # A warp writes, another reads; three rounds with one stage.

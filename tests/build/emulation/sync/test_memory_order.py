@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulation.synchronisation import Kernel, Twin, find, line_of, module, run
 
 
 def flag(write: str, read: str, before: str = "", after: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulation.synchronisation import Kernel, Twin, find, line_of, module, run
 
 SHARED = ".shared .align 128 .b8 data[1024];\n.shared .align 8 .b8 full[8];"
 WRITE = """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.helpers.registers import Array
+from tests.helpers.emulation.registers import Array
 
 _SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128, "128B_32B": 128}
 _WGMMA = {"none": 0, "128B": 1, "64B": 2, "32B": 3}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.helpers.operands import Operand, operand
-from tests.helpers.registers import Array, codes
+from tests.helpers.emulation.operands import Operand, operand
+from tests.helpers.emulation.registers import Array, codes
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4, "s8": 8, "u8": 8}
 

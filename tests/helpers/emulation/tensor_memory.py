@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tests.helpers.emulation import kernel, run_ptx
-from tests.helpers.operands import Operand, copy_to_shared, descriptor
-from tests.helpers.registers import Array, declare, names, vector
+from tests.helpers.emulation.operands import Operand, copy_to_shared, descriptor
+from tests.helpers.emulation.registers import Array, declare, names, vector
 
 LANES, COLUMNS = 128, 512
 _IMAGE = 64 * 1024
