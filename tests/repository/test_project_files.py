@@ -24,12 +24,12 @@ def read(path: Path) -> Any:
 
 def goals() -> set[str]:
     """What ``make`` can be asked for."""
-    return set(re.findall(r"^([a-z-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    return set(re.findall(r"^([a-z0-9-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def asked(text: str) -> set[str]:
     """The goals that a text asks make for, in a command."""
-    return set(re.findall(r"(?:^\s*(?:- )?(?:run: )?|`|&& )make ([a-z][a-z-]*)", text, re.MULTILINE))
+    return set(re.findall(r"(?:^\s*(?:- )?(?:run: )?|`|&& )make ([a-z][a-z0-9-]*)", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("path", GITHUB, ids=lambda p: p.name)
