@@ -52,7 +52,8 @@ def version_of(distribution: str) -> str:
 
 def _installed(distribution: str) -> tuple[str, str]:
     normalised = re.sub(r"[-_.]+", "-", distribution).lower()
-    installed = next(((version, info) for name, version, info in Installed().distributions() if name == normalised), None)
+    distributions = Installed().distributions()
+    installed = next(((version, info) for name, version, info in distributions if name == normalised), None)
     if installed is None:
         raise NotInstalled(f"{distribution} is not installed: pip install {distribution}")
     return installed
