@@ -34,7 +34,7 @@ _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms that name a module
 _NO_KERNELS = ("precast", "torch")  # packages without device code in the DSL
-# No kernel is made of them.
+# Packages that no kernel is made of.
 _FAR = (*_NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "pynvml", "typing_extensions")
 _SCALARS = (bool, int, float, str)
 # Variables of the machine and the user, in which caches are found; builds set those of the DSL.

@@ -23,6 +23,6 @@ def shared_memory_of(architecture: str | None = None) -> int:
     name = (architecture or "").removeprefix("sm_").rstrip("af")
     if name not in _SHARED:
         raise NoCompiler(
-            f"only the DSL knows the shared memory of {architecture or 'this GPU'}: pip install {DSL_DISTRIBUTION}"
+            f"the shared memory of {architecture or 'this GPU'} needs the DSL: pip install {DSL_DISTRIBUTION}"
         )
     return (_SHARED[name] - _RESERVED) * 1024
