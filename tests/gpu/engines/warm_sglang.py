@@ -60,6 +60,7 @@ def gdn_decode(batch: int) -> Callable[[], list[Pair]]:
         update = import_module(f"{OPS}.attention.cutedsl_gdn").cutedsl_fused_sigmoid_gating_delta_rule_update
         heads, value_heads, pool = 16, 32, 64
         given = delta_rule_inputs(batch, value_heads)
+        given["dt_bias"] = given["dt_bias"].bfloat16()  # as the kernel takes it
         states = random(pool, value_heads, 128, 128, dtype=torch.float32)
         slots = (torch.arange(batch, device="cuda") * 3 + 2).to(torch.int32)
         before = states[slots.long()].transpose(-1, -2).clone()
