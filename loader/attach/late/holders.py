@@ -24,9 +24,11 @@ def if_imported(module: str) -> str | None:
 def if_held(values: Iterable[Held]) -> str | None:
     """The reason of a seam that replaces these values: something else than their own namespaces holds one of them.
 
-    >>> import json
-    >>> if_held([(vars(json.decoder), "json.decoder:JSONDecodeError", json.decoder.JSONDecodeError)])
-    'json has taken json.decoder:JSONDecodeError already'
+    >>> home = ModuleType("home")
+    >>> home.run = lambda: None
+    >>> kept = [home.run]
+    >>> if_held([(vars(home), "home:run", home.run)])
+    'an object of type list has taken home:run already'
     """
     listed = list(values)  # exhausted, so that no generator holds a value
     homes: dict[int, set[int]] = {}

@@ -25,7 +25,7 @@ def _run(words: list[str]) -> None:
 def test_an_entry_by_its_code_or_class(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, word)
     assert text.startswith("PCL07 VariantNotFound\n\n")
-    assert "    no variant fits\n" in text and "\nWhat to do: If the config is what you want" in text
+    assert "    no variant fits\n" in text and "\nWhat to do: Build it with those lines." in text
     assert "`" not in text and "**" not in text and "](" not in text
 
 
