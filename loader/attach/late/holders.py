@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from types import FrameType, ModuleType
 from typing import Any
 
+_FROZEN_AT_START = 1000  # Python 3.12 starts with some hundreds; a program that freezes has ten thousands
 Held = tuple[object, str, Any]
 """The namespace that a hook changes, the path of the value in it, and the value."""
 
@@ -38,13 +39,26 @@ def if_held(values: Iterable[Held]) -> str | None:
         paths[id(value)] = path
     originals = [value for _, _, value in listed]
     own = {id(originals), *map(id, listed)}
-    for holder in gc.get_referrers(*originals) if originals else ():
+    for holder in _referrers(originals) if originals else ():
         if id(holder) in own or isinstance(holder, FrameType):
             continue
         for value in gc.get_referents(holder):
             if id(value) in homes and id(holder) not in homes[id(value)]:
                 return f"{_name_of(holder)} has taken {paths[id(value)]} already"
     return None
+
+
+def _referrers(values: list[Any]) -> list[Any]:
+    """What refers to one of the values, also among objects that ``gc.freeze`` has set aside: engines freeze all that
+    they have loaded, and the collector does not search it."""
+    frozen = gc.get_freeze_count() > _FROZEN_AT_START
+    if frozen:
+        gc.unfreeze()
+    try:
+        return gc.get_referrers(*values)
+    finally:
+        if frozen:
+            gc.freeze()
 
 
 def _name_of(holder: Any) -> str:

@@ -107,6 +107,19 @@ assert id(kernels.compiled) == before
     passes(code, path=[site])
 
 
+def test_what_was_frozen_is_searched_and_stays_frozen(site: Path) -> None:
+    """Engines freeze what they have loaded, and ``gc.get_referrers`` does not return it."""
+    code = f"""{BEGIN}
+import gc
+import minilib.name
+gc.freeze()
+count = gc.get_freeze_count()
+refused("minilib.name has taken minilib.kernels:compiled already", {FUNCTION_SEAMS[0]})
+assert gc.get_freeze_count() >= count
+"""
+    passes(code, path=[site])
+
+
 def test_a_decorator_is_late_once_its_module_is_imported(site: Path) -> None:
     seam = f"Decorator('{PACKAGE}.jit', 'jit_cache')"
     passes(f"{BEGIN}\nimport minilib.kernels\nbegin({seam})", path=[site])
