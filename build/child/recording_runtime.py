@@ -22,7 +22,7 @@ class RecordedLaunch(Structure):
 
     _fields_ = (
         ("kernel", c_int32), ("unknown", c_int32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
-        ("cluster", c_uint32 * 3), ("overlap", c_uint32), ("cooperative", c_uint32), ("padding", c_uint32),
+        ("cluster", c_uint32 * 3), ("preferred", c_uint32 * 3), ("overlap", c_uint32), ("cooperative", c_uint32),
         ("shared", c_uint64), ("stream", c_uint64), ("parameters", c_ubyte * _BYTES),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from precast.loader.contract.abi.dlpack import Tensor
 from precast.loader.contract.abi.tvm_ffi_abi import TENSOR, AnyValue, number_value, pointer_value
 
 _STACKS = (0x5A, 0xA5)  # what the stack is full of before a call, and before the same call again
-_COOPERATIVE = 2  # the number of that attribute of a launch
+_COOPERATIVE, _PREFERRED_CLUSTER = 2, 11  # the numbers of these attributes of a launch
 
 
 class Rehearser:
@@ -54,9 +54,16 @@ class Rehearser:
             "cluster": list(launch.cluster),
             "overlap": launch.overlap,
             "shared": launch.shared,
-            "unknown": launch.unknown or (_COOPERATIVE if launch.cooperative else 0),
+            "unknown": launch.unknown or _unsaid(launch),
             "parameters": b"".join(self._runtime.parameters(launch)),
         }
+
+
+def _unsaid(launch: RecordedLaunch) -> int:
+    """The number of an attribute that is recorded and that a host program cannot say; 0 without one."""
+    if launch.cooperative:
+        return _COOPERATIVE
+    return _PREFERRED_CLUSTER if any(launch.preferred) else 0
 
 
 def _written(first: bytes, second: bytes) -> bytes:

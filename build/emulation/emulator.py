@@ -28,6 +28,7 @@ _NONE = (1 << 32) - 1
 class EmulatedLaunch:
     """A launch: a kernel's name, its sizes, the bytes of each parameter.
 
+    With a ``preferred`` cluster, the GPU takes clusters of that size or of ``cluster`` as it likes, side by side.
     ``overlap`` is programmatic dependent launch: the grid may begin before the one before it has ended. Launches of one
     ``device`` are in order; those of several are there at once, as the ranks of a collective.
     """
@@ -36,6 +37,7 @@ class EmulatedLaunch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
+    preferred: tuple[int, int, int] = (0, 0, 0)
     shared: int = 0
     overlap: bool = False
     device: int = 0
@@ -203,6 +205,7 @@ class Emulator:
         structure.grid[:] = launch.grid
         structure.block[:] = launch.block
         structure.cluster[:] = launch.cluster
+        structure.preferred[:] = launch.preferred
         structure.dynamic_shared = launch.shared
         structure.overlap = launch.overlap
         structure.device = launch.device

@@ -65,6 +65,7 @@ class LaunchStructure(ctypes.Structure):
         ("grid", c_uint32 * 3),
         ("block", c_uint32 * 3),
         ("cluster", c_uint32 * 3),
+        ("preferred", c_uint32 * 3),
         ("dynamic_shared", c_uint32),
         ("multiprocessors", c_uint32),
         ("overlap", c_uint32),

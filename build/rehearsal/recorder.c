@@ -33,6 +33,7 @@ enum {
   COOPERATIVE = 2,
   CLUSTER = 4,
   OVERLAP = 6,
+  PREFERRED_CLUSTER = 11,
   LAUNCHES = 8,
   KERNELS = 8,
   PARAMETERS = 64,
@@ -45,7 +46,7 @@ enum {
 typedef struct {
   int32_t kernel;  /* which of the known kernels; -1: another one */
   int32_t unknown; /* the id of an attribute that is set and has no place here */
-  uint32_t grid[3], block[3], cluster[3], overlap, cooperative, padding;
+  uint32_t grid[3], block[3], cluster[3], preferred[3], overlap, cooperative;
   uint64_t shared, stream;
   unsigned char parameters[BYTES]; /* one after the other */
 } launch_record;
@@ -90,6 +91,8 @@ EXPORT int _cudaLaunchKernelEx(const configuration *launch, const void *kernel, 
       r->overlap = a->value.number != 0;
     else if (a->id == COOPERATIVE)
       r->cooperative = a->value.number != 0;
+    else if (a->id == PREFERRED_CLUSTER)
+      memcpy(r->preferred, a->value.cluster, sizeof r->preferred);
     else if (a->value.number)
       r->unknown = a->id;
   }

@@ -86,6 +86,7 @@ class ObjectCode:
                 grid=_three(launch.grid),
                 block=_three(launch.block),
                 cluster=_three(launch.cluster),
+                preferred=_three(launch.preferred),
                 shared=launch.shared,
                 overlap=bool(launch.overlap),
                 parameters=runtime.parameters(launch),

@@ -140,6 +140,7 @@ struct Launch {
   const Range *ranges;
   u32 range_count;
   u32 grid[3], block[3], cluster[3];
+  u32 preferred[3]; // of a larger cluster, in place of several of the other size; zeros without
   u32 dynamic_shared;
   u32 multiprocessors; // of the GPU: as in Schedule
   u32 overlap;         // programmatic dependent launch: it may begin before the launch before it has ended

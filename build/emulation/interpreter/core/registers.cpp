@@ -1,5 +1,6 @@
 // Constants, parameters and special registers are registers that no instruction writes: they are set when a block's
 // buffers are made, and those that differ between blocks whenever one begins.
+#include "fault.h"
 #include "registers.h"
 
 #include <algorithm>
@@ -11,9 +12,15 @@ bool differs_between_blocks(u64 special) {
          special == SMID;
 }
 
+// Where clusters of two sizes stand side by side, they have no numbers that are documented.
+void refuse_sizes(const Launch &launch) {
+  if (launch.preferred[0])
+    throw Fault(fault::UNSUPPORTED, "the number of a cluster, with a preferred size of clusters");
+}
+
 u32 special_of(const Block &block, const Launch &launch, u64 special, u32 thread) {
   const u32 lane = thread % LANES;
-  const u32 *const size = launch.block, *const cluster = launch.cluster, rank = block.rank;
+  const u32 *const size = launch.block, *const cluster = block.cluster->size, rank = block.rank;
   const u32 inside[3] = {rank % cluster[0], rank / cluster[0] % cluster[1], rank / cluster[0] / cluster[1]};
   switch (special) {
   case TID_X:
@@ -49,10 +56,12 @@ u32 special_of(const Block &block, const Launch &launch, u64 special, u32 thread
   case CLUSTERID_X:
   case CLUSTERID_Y:
   case CLUSTERID_Z:
+    refuse_sizes(launch);
     return block.id[special - CLUSTERID_X] / cluster[special - CLUSTERID_X];
   case NCLUSTERID_X:
   case NCLUSTERID_Y:
   case NCLUSTERID_Z:
+    refuse_sizes(launch);
     return launch.grid[special - NCLUSTERID_X] / cluster[special - NCLUSTERID_X];
   case LANEID:
     return lane;

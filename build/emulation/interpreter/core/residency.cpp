@@ -17,16 +17,19 @@ namespace {
 constexpr u32 THREADS_OF_A_MULTIPROCESSOR = 2048, BLOCKS_OF_A_MULTIPROCESSOR = 32,
               SHARED_OF_A_MULTIPROCESSOR = 228 << 10;
 
-u32 blocks_of(const Launch &launch) { return launch.cluster[0] * launch.cluster[1] * launch.cluster[2]; }
+u32 blocks_of(const u32 (&size)[3]) { return size[0] * size[1] * size[2]; }
+// The clusters of a launch, the largest of them where there are two sizes.
+const u32 (&largest(const Launch &launch))[3] { return launch.preferred[0] ? launch.preferred : launch.cluster; }
 u32 threads_of(const Launch &launch) { return launch.block[0] * launch.block[1] * launch.block[2]; }
 u32 shared_of(const Launch &launch) {
   return SHARED_BASE + std::max(launch.program->dynamic_offset, launch.program->static_shared) + launch.dynamic_shared;
 }
 
-std::unique_ptr<Cluster> make_cluster(const Launch &launch) {
+std::unique_ptr<Cluster> make_cluster(const Launch &launch, const u32 (&size)[3]) {
   auto cluster = std::make_unique<Cluster>();
+  std::copy_n(size, 3, cluster->size);
   const u32 threads = threads_of(launch), warps = (threads + LANES - 1) / LANES;
-  for (u32 rank = 0; rank < blocks_of(launch); ++rank) {
+  for (u32 rank = 0; rank < blocks_of(size); ++rank) {
     auto block = std::make_unique<Block>();
     block->cluster = cluster.get();
     block->rank = rank;
@@ -73,7 +76,36 @@ void begin_block(Machine &machine, Block &block, const Launch &launch) {
   set_registers(block, launch);
   for (auto &warp : block.warps) begin_warp(*warp, launch, machine.races());
 }
+// Where number n of clusters of one size stands that fill a box of blocks, from a first block on.
+Place place_of(u64 n, const u32 (&size)[3], const u32 (&box)[3], const u32 (&first)[3]) {
+  const u64 x = box[0] / size[0], y = box[1] / size[1], at[3] = {n % x, n / x % y, n / x / y};
+  Place place;
+  for (int i = 0; i < 3; ++i) place.size[i] = size[i], place.first[i] = first[i] + u32(at[i]) * size[i];
+  return place;
+}
+
+// Divides a grid into clusters of the preferred size, and some of these into smaller ones: the GPU may do so with any.
+// Without a seed it is every second one.
+void place_clusters(Machine &machine, Grid &grid) {
+  const Launch &launch = *grid.launch;
+  const u64 wide = grid.blocks / blocks_of(launch.preferred),
+            pieces = blocks_of(launch.preferred) / blocks_of(launch.cluster);
+  for (u64 n = 0; n < wide; ++n) {
+    const Place whole = place_of(n, launch.preferred, launch.grid, {0, 0, 0});
+    if (machine.adversarial() ? machine.random() % 2 : n % 2 == 0) {
+      grid.places.push_back(whole);
+      continue;
+    }
+    for (u64 i = 0; i < pieces; ++i) grid.places.push_back(place_of(i, launch.cluster, launch.preferred, whole.first));
+  }
+  grid.clusters = grid.places.size();
+}
 } // namespace
+
+Place Grid::take() {
+  const u64 number = next_cluster++;
+  return places.empty() ? place_of(number, launch->cluster, launch->grid, {0, 0, 0}) : places[number];
+}
 
 // With programmatic dependent launch a grid may begin when all blocks of the one before it let it, or have ended.
 // Devices do not wait for each other.
@@ -96,9 +128,10 @@ void Machine::start_grids(bool stuck) {
     grid->number = number;
     grid->blocks = u64(launch.grid[0]) * launch.grid[1] * launch.grid[2];
     for (int i = 0; i < 3; ++i)
-      if (launch.cluster[i] == 0 || launch.grid[i] % launch.cluster[i])
+      if (launch.cluster[i] == 0 || launch.grid[i] % largest(launch)[i] || largest(launch)[i] % launch.cluster[i])
         throw Fault(fault::UNSUPPORTED, "the grid is not a multiple of the cluster");
-    grid->clusters = grid->blocks / blocks_of(launch);
+    grid->clusters = grid->blocks / blocks_of(launch.cluster);
+    if (launch.preferred[0]) place_clusters(*this, *grid);
     if (grid->clusters == 0) throw Fault(fault::UNSUPPORTED, "the grid has no blocks");
     grids_.push_back(std::move(grid));
     begun_[number] = true;
@@ -112,7 +145,7 @@ bool Machine::has_room(const Grid &grid) const {
   const u32 threads = std::max(threads_of(launch), 1u);
   const u32 each = std::max(1u, std::min({THREADS_OF_A_MULTIPROCESSOR / threads, BLOCKS_OF_A_MULTIPROCESSOR,
                                           SHARED_OF_A_MULTIPROCESSOR / shared_of(launch)}));
-  return resident_blocks_ + blocks_of(launch) <= schedule.multiprocessors * each * devices_;
+  return resident_blocks_ + blocks_of(largest(launch)) <= schedule.multiprocessors * each * devices_;
 }
 
 // As many clusters as are wanted, or as many again where all others wait; whether one began.
@@ -131,16 +164,15 @@ bool Machine::start_clusters(bool stuck) {
 
 Cluster &Machine::start_cluster(Grid &grid) {
   const Launch &launch = *grid.launch;
+  const Place place = grid.take();
   std::unique_ptr<Cluster> cluster;
   while (!cluster && !spare_.empty()) {
-    if (spare_.back()->blocks[0]->prepared == &launch) cluster = std::move(spare_.back());
+    if (spare_.back()->blocks[0]->prepared == &launch && std::equal(place.size, place.size + 3, spare_.back()->size))
+      cluster = std::move(spare_.back());
     spare_.pop_back();
   }
-  if (!cluster) cluster = make_cluster(launch);
-  const u64 number = grid.next_cluster++;
-  const u64 along[2] = {launch.grid[0] / launch.cluster[0], launch.grid[1] / launch.cluster[1]};
-  const u64 place[3] = {number % along[0], number / along[0] % along[1], number / along[0] / along[1]};
-  for (int i = 0; i < 3; ++i) cluster->id[i] = u32(place[i]) * launch.cluster[i];
+  if (!cluster) cluster = make_cluster(launch, place.size);
+  std::copy_n(place.first, 3, cluster->id);
   cluster->grid = &grid;
   cluster->arrived = 0;
   cluster->phase = 0;
@@ -148,9 +180,9 @@ Cluster &Machine::start_cluster(Grid &grid) {
   cluster->threads = threads_of(launch) * cluster->live;
   for (auto &block : cluster->blocks) {
     const u32 rank = block->rank;
-    block->id[0] = cluster->id[0] + rank % launch.cluster[0];
-    block->id[1] = cluster->id[1] + rank / launch.cluster[0] % launch.cluster[1];
-    block->id[2] = cluster->id[2] + rank / launch.cluster[0] / launch.cluster[1];
+    block->id[0] = cluster->id[0] + rank % place.size[0];
+    block->id[1] = cluster->id[1] + rank / place.size[0] % place.size[1];
+    block->id[2] = cluster->id[2] + rank / place.size[0] / place.size[1];
     begin_block(*this, *block, launch);
     for (auto &warp : block->warps) live_.push_back(warp.get());
   }

@@ -89,10 +89,16 @@ struct Grid;
 struct Cluster {
   Grid *grid = nullptr;
   u32 id[3] = {}; // of its first block
+  u32 size[3] = {};
   std::vector<std::unique_ptr<Block>> blocks;
   u32 arrived = 0, threads = 0;
   u64 phase = 0;
   u32 live = 0; // blocks that have not ended
+};
+
+// A cluster that has not begun: its first block, and how many it has.
+struct Place {
+  u32 first[3], size[3];
 };
 
 struct Grid {
@@ -101,6 +107,8 @@ struct Grid {
   u64 next_cluster = 0, clusters = 0;
   u64 blocks = 0, blocks_ended = 0, blocks_triggered = 0; // griddepcontrol.launch_dependents, or their end
   std::vector<std::unique_ptr<Cluster>> resident;
+  std::vector<Place> places; // of all clusters, where they are not all of one size
 
+  Place take(); // the next cluster
   bool over() const { return resident.empty() && next_cluster == clusters; }
 };

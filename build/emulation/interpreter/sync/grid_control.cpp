@@ -1,4 +1,5 @@
 // What blocks do with other grids and other clusters of their grid: griddepcontrol, clusterlaunchcontrol.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -17,17 +18,20 @@ struct Response { // of try_cancel, in an order of our own
 };
 static_assert(sizeof(Response) == RESPONSE_BYTES);
 
-// Takes a cluster that has not begun away from the grid.
-Response cancel_cluster(Machine &machine, Grid &grid) {
+// Takes a cluster that has not begun away from the grid, of the size of the one that asks: kernels that take its work
+// give each of their blocks the share of one.
+Response cancel_cluster(Machine &machine, const Cluster &asks) {
   Response response{};
-  if (grid.next_cluster == grid.clusters) return response;
-  const Launch &launch = *grid.launch;
-  const u64 number = grid.next_cluster++;
-  const u64 x = launch.grid[0] / launch.cluster[0], y = launch.grid[1] / launch.cluster[1];
-  const u64 place[3] = {number % x, number / x % y, number / x / y};
-  for (int i = 0; i < 3; ++i) response.first[i] = u32(place[i]) * launch.cluster[i];
+  Grid &grid = *asks.grid;
+  const auto next = grid.places.begin() + std::ptrdiff_t(grid.places.empty() ? 0 : grid.next_cluster);
+  const auto same = std::find_if(next, grid.places.end(),
+                                 [&](const Place &place) { return std::equal(place.size, place.size + 3, asks.size); });
+  if (grid.next_cluster == grid.clusters || (!grid.places.empty() && same == grid.places.end())) return response;
+  if (!grid.places.empty()) std::rotate(next, same, same + 1);
+  const Place place = grid.take();
+  std::copy_n(place.first, 3, response.first);
   response.canceled = 1;
-  const u64 blocks = u64(launch.cluster[0]) * launch.cluster[1] * launch.cluster[2];
+  const u64 blocks = u64(place.size[0]) * place.size[1] * place.size[2];
   grid.blocks_ended += blocks;
   grid.blocks_triggered += blocks;
   ++machine.changes;
@@ -93,7 +97,7 @@ OPERATION(CLUSTER_TRY_CANCEL) {
     const u32 address = shared_address(warp, insn, lane);
     const u32 mbarrier = shared_address_at(warp, insn.a[2], insn.a[3] != 0, 0, lane);
     if (address % RESPONSE_BYTES) throw Fault(fault::MISALIGNED, "a response at " + hex(address), lane);
-    const Response response = cancel_cluster(machine, machine.grid_of(warp));
+    const Response response = cancel_cluster(machine, *warp.block->cluster);
     if (!insn.a[4]) {
       answer_later(machine, warp, address, mbarrier, response, lane);
       continue;
