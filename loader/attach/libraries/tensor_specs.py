@@ -28,3 +28,11 @@ def describe_tensor_spec(value: Any, notes: Mapping[str, Any]) -> tuple[str, tup
 def tensor_spec(shape: Sequence[int], dtype: Any, alignment: int, strides: Sequence[int | None]) -> Any:
     """A spec to compile for."""
     return find(f"{_INTERFACE}:{_MAKER}")(shape, dtype, assumed_align=alignment, stride=strides)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """What a spec holds for the compiler, where there is none."""
+
+
+ANSWERS = {f"cutlass.cute{name}": _nothing for name in (":sym_int", ":sym_int64", ".runtime:make_fake_tensor")}
+"""A spec is made before its key is looked up, so making one must not need the DSL."""
