@@ -78,7 +78,10 @@ def compare_all(
             print(compared, flush=True)
     print(Counter(c.verdict for c in results))
     if out:
-        out.write_text(json.dumps([asdict(c) for c in results], indent=1) + "\n")
+        rows = sorted((asdict(c) for c in results), key=lambda row: (row["op"], row["manifest"], row["config"]))
+        for row in rows:
+            del row["seconds"]
+        out.write_text("[\n" + ",\n".join(json.dumps(row, sort_keys=True) for row in rows) + "\n]\n")
     return int(any(c.verdict not in ("equal", "order") for c in results))
 
 
