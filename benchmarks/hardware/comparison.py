@@ -41,7 +41,7 @@ MANTISSAS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One variant: `equal`, `order` (atomic operations came in another order), `close` (differs in some bits), `refused`
+    """One variant: `equal`, `order` (of atomic operations is another), `close` (differs in some bits), `refused`
     or `failed`; the share of equal elements and the largest difference in steps of the output's type, over all outputs.
     """
 
@@ -66,7 +66,7 @@ class Compared:
 def compare_all(
     folder: Path, caches: Sequence[Path], store: Path | None, ops: Sequence[str], out: Path | None, processes: int = 1
 ) -> int:
-    """Compare every variant that a GPU gave results for; 1 if one is not equal, by the order of atomic operations at most."""
+    """Compare every variant that a GPU gave results for; 1 if one differs by more than the order of atomic operations."""
     artifacts = {(op, config_of(a)): (cache, op, a) for cache, op, a in _artifacts(caches)}
     asked = [r for r in load(folder) if not r.failed and (r.op, r.config) in artifacts and (not ops or r.op in ops)]
     _work[:] = [(*artifacts[r.op, r.config], r, store or Path("store")) for r in asked]
@@ -81,7 +81,7 @@ def compare_all(
         rows = sorted((asdict(c) for c in results), key=lambda row: (row["op"], row["manifest"], row["config"]))
         for row in rows:
             del row["seconds"]
-        out.write_text("[\n" + ",\n".join(json.dumps(row, sort_keys=True) for row in rows) + "\n]\n")
+        out.write_text(json.dumps(rows, sort_keys=True, indent=1) + "\n")
     return int(any(c.verdict not in ("equal", "order") for c in results))
 
 
@@ -191,10 +191,8 @@ def _run(kernel: EmulatedKernel, chosen: Chosen, result: Result) -> list[Differe
     return [difference(output, raw(values[output.name])) for output in result.outputs]
 
 
-def _in_some_order(
-    kernel: EmulatedKernel, chosen: Chosen, result: Result, differences: Sequence[Difference]
-) -> str:
-    """"order" if each element has the GPU's bits in one of several random schedules, else "close"."""
+def _in_some_order(kernel: EmulatedKernel, chosen: Chosen, result: Result, differences: Sequence[Difference]) -> str:
+    """ "order" if each element has the GPU's bits in one of several random schedules, else "close"."""
     wrong = [each.wrong for each in differences]
     for seed in range(1, ORDERS + 1):
         again = _run(kernel.under(Schedule(seed, 0)), chosen, result)
@@ -202,7 +200,6 @@ def _in_some_order(
         if not any(each.any() for each in wrong):
             return "order"
     return "close"
-
 
 
 @dataclass(frozen=True, slots=True)

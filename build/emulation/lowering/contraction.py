@@ -26,7 +26,7 @@ _ENDS = ("bra", "brx", "ret", "exit", "call", "trap")
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product: its place in the body, and what its value is."""
+    """A product: its index in the body, and what its value is."""
 
     index: int
     value: str
@@ -36,14 +36,14 @@ class _Product:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A sum or difference of products: its place in the body, and the operand that each of them is."""
+    """A sum or difference of products: its index in the body, and the operand that each of them is."""
 
     index: int
     products: tuple[tuple[int, _Product], ...]
 
 
 def contracted(body: Sequence[Statement | Label]) -> Sequence[Statement | Label]:
-    """The body with ``fma`` in place of the products and sums that ptxas fuses.
+    """The body with ``fma`` in operand of the products and sums that ptxas fuses.
 
     >>> from precast.build.emulation.ptx.reader import read_module
     >>> lines = "mul.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f5; mul.rn.f32 %f6, %f2, %f3; add.f32 %f7, %f6, %f5;"
@@ -86,8 +86,8 @@ def _sums(body: Sequence[Statement | Label]) -> Iterator[_Sum]:
         if match and match[1] != "mul":
             _, first, second = item.operands
             operands = [
-                (place, product)
-                for place, name in enumerate((first, second), 1)
+                (operand, product)
+                for operand, name in enumerate((first, second), 1)
                 if (product := products.get(name)) and product.kind == match[2] and first != second
                 if all(written.get(factor, -1) < product.index for factor in product.factors)
             ]
@@ -103,31 +103,31 @@ def _sums(body: Sequence[Statement | Label]) -> Iterator[_Sum]:
 
 
 def _fused(sums: Sequence[_Sum], mentions: Counter[str]) -> dict[int, tuple[_Product, int]]:
-    """For each sum that is fused, by its place: the product, and which operand of the sum that is."""
+    """For each sum that is fused, by its index: the product, and which operand of the sum that is."""
     fused: dict[int, tuple[_Product, int]] = {}
     open_uses: defaultdict[_Product, list[tuple[int, int]]] = defaultdict(list)
     for each in sums:
-        single = [(place, product) for place, product in each.products if mentions[product.value] == 2]
+        single = [(operand, product) for operand, product in each.products if mentions[product.value] == 2]
         if single:
             fused[each.index] = single[0][1], single[0][0]
             continue
-        for place, product in each.products:
-            open_uses[product].append((each.index, place))
+        for operand, product in each.products:
+            open_uses[product].append((each.index, operand))
     for product, uses in open_uses.items():
         if len(uses) == mentions[product.value] - 1 and not any(index in fused for index, _ in uses):
-            fused |= {index: (product, place) for index, place in uses}
+            fused |= {index: (product, operand) for index, operand in uses}
     return fused
 
 
-def _as_fma(item: Statement, product: _Product, place: int) -> Iterator[Statement]:
+def _as_fma(item: Statement, product: _Product, operand: int) -> Iterator[Statement]:
     """A sum as ``fma``. What is negated is put into the product's own register, which nothing else reads any more."""
     result, first, second = item.operands
-    factors, addend = list(product.factors), second if place == 1 else first
+    factors, addend = list(product.factors), second if operand == 1 else first
     if item.opcode.startswith("sub"):
         opcode, sign = _SIGNS[product.kind.rpartition(".")[2]]
-        negated = addend if place == 1 else factors[0]
+        negated = addend if operand == 1 else factors[0]
         yield replace(item, opcode=opcode, operands=(product.value, negated, sign))
-        if place == 1:
+        if operand == 1:
             addend = product.value
         else:
             factors[0] = product.value
