@@ -37,6 +37,7 @@ ALSO = {  # tests of a room that are in another one
     "loader/attach": ("tests/loader/contract/recordings",),
     "loader/contract/format": ("tests/loader/resolve",),
     "loader/resolve": ("tests/attacks/files",),
+    "loader/transport": ("tests/loader/fetch",),
 }
 WIDER = {
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),

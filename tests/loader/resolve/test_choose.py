@@ -20,7 +20,7 @@ from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning import Measured, joined, to_tables
-from precast.loader.errors import FormatError
+from precast.loader.errors import ConfigError, FormatError
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Request
@@ -269,3 +269,12 @@ def test_the_nearest_number_is_the_nearest_variant() -> None:
     assert [r.candidate.config["hidden"] for r in found.rejected] == [4096, 8192, 1024, 65536, 128]
     assert all(0 < r.distance < 1 and math.isfinite(r.distance) for r in found.rejected)
     assert "nearest: {dtype: bf16, hidden: 4096" in str(found)
+
+
+def test_of_caches_that_all_refuse_the_first_one_says_why() -> None:
+    """However they are listed."""
+    sources = [source(scale(), keys=SCALE_KEYS[:1], precedence=1), source(scale(), precedence=0)]
+    request = Request(op="scale", config={"layuot": "row"})
+    for listed in (sources, sources[::-1]):
+        with pytest.raises(ConfigError, match="did you mean 'layout'"):
+            choose(request, HERE, listed)

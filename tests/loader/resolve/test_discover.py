@@ -160,3 +160,11 @@ def test_without_a_device_get_says_what_to_do(path: Path, use: Use) -> None:
     with pytest.raises(loader.ConfigError, match="no config key 'dtpe'; did you mean 'dtype'"):
         loader.get("scale", {"dtpe": "bf16"}, target="sm_90a")
     assert os.environ["PRECAST_CACHE_PATH"] == str(path)
+
+
+def test_one_folder_by_two_paths_is_one_cache(native: Native, tmp_path: Path, use: Use) -> None:
+    use(demo(native).write(tmp_path / "cache"))
+    (tmp_path / "link").symlink_to(tmp_path / "cache")
+    assert [found.path for found in discover(f"{tmp_path / 'link'}{os.pathsep}{tmp_path / 'cache'}")] == [
+        tmp_path / "link"
+    ]
