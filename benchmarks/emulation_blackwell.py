@@ -30,6 +30,7 @@ EMULATED = ROOT / "benchmarks" / "results" / "emulated.json"
 PAGE = ROOT / "docs" / "emulation-hardware.md"
 BEGIN, END = "<!-- begin blackwell -->", "<!-- end blackwell -->"
 TARGET = "sm_100a"
+_NAMED = 4  # ops of an instruction
 # Opcodes that need sm_100 or later; what differs within one of these in shape or type is one instruction.
 NEWER = tuple(
     re.compile(pattern)
@@ -85,7 +86,8 @@ def table(found: Mapping[str, Mapping[str, set[str]]]) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name in sorted(found):
         ops = sorted(found[name].items(), key=lambda item: (-len(item[1]), item[0]))
-        kernels = ", ".join(f"{op} ({len(keys)})" for op, keys in ops)
+        kernels = ", ".join(f"{op} ({len(keys)})" for op, keys in ops[:_NAMED])
+        kernels += f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else ""
         yield f"| `{name}` | {sum(len(keys) for _, keys in ops)} | {kernels} |"
 
 

@@ -66,7 +66,7 @@ class Compared:
 def compare_all(
     folder: Path, caches: Sequence[Path], store: Path | None, ops: Sequence[str], out: Path | None, processes: int = 1
 ) -> int:
-    """Compare every variant that a GPU gave results for; 1 if one differs by more than the order of atomic operations."""
+    """Compare every variant that a GPU gave results for; 1 if one differs by more than an order of atomics."""
     artifacts = {(op, config_of(a)): (cache, op, a) for cache, op, a in _artifacts(caches)}
     asked = [r for r in load(folder) if not r.failed and (r.op, r.config) in artifacts and (not ops or r.op in ops)]
     _work[:] = [(*artifacts[r.op, r.config], r, store or Path("store")) for r in asked]

@@ -43,7 +43,7 @@ class _Sum:
 
 
 def contracted(body: Sequence[Statement | Label]) -> Sequence[Statement | Label]:
-    """The body with ``fma`` in operand of the products and sums that ptxas fuses.
+    """The body with ``fma`` instead of the products and sums that ptxas fuses.
 
     >>> from precast.build.emulation.ptx.reader import read_module
     >>> lines = "mul.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f5; mul.rn.f32 %f6, %f2, %f3; add.f32 %f7, %f6, %f5;"
