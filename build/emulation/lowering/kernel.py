@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from precast.build.emulation.errors import Unsupported
-from precast.build.emulation.lowering.contraction import contracted
 from precast.build.emulation.lowering.lowering import Lowering
 from precast.build.emulation.lowering.registry import Lower, lowering_functions
 from precast.build.emulation.lowering.symbols import Symbols
+from precast.build.emulation.ptx.contraction import contracted
 from precast.build.emulation.ptx.module import Function, Module, Statement
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from precast.build.emulation.lowering.contraction import contracted
+from precast.build.emulation.ptx.contraction import contracted
 from precast.build.emulation.ptx.reader import read_module
 from tests.helpers.emulation import kernel, run_ptx
 
