@@ -62,6 +62,7 @@ def extend(project: ObservedProject) -> None:
 
 
 HERE = "from pathlib import Path\nhere = Path(__file__).parent\n"
+POOL = HERE + "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool: "
 LIBRARY = HERE + "import ctypes\nctypes.CDLL(str(here / 'libtiles.so'))\n"
 COMPUTED = "import importlib\nfor name in ['tiles_' + str(n) for n in (64,)]: importlib.import_module(name)\n"
 ROUTES = {
@@ -229,6 +230,67 @@ ROUTES = {
         write("pk/tiles.json", "[2]"),
         {"file:search/pk/tiles.json"},
         both(write("pk/__init__.py", ""), write("pk/tiles.json", "[1]")),
+    ),
+    "data that a pool of threads reads": Route(
+        POOL + "list(pool.map(Path.read_text, [here / 'tiles.json']))\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "data that a thread reads": Route(
+        HERE + "from threading import Thread\nt = Thread(target=Path.read_text, args=(here / 'tiles.json',))\n"
+        "t.start()\nt.join()\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "data that asyncio reads in a thread": Route(
+        HERE + "import asyncio\nasyncio.run(asyncio.to_thread((here / 'tiles.json').read_text))\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "data that a thread without an object reads": Route(
+        HERE + "import _thread, time\n_thread.start_new_thread((here / 'tiles.json').read_text, ())\ntime.sleep(0.2)\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "a variable that a pool of threads asks for": Route(
+        POOL + "import os; list(pool.map(os.getenv, ['TILE']))\n",
+        lambda project: project.variables.update(TILE="64"),
+        {"variable:TILE"},
+    ),
+    "a folder that a pool of threads lists": Route(
+        POOL + "list(pool.map(sorted, [(here / 'tiles').iterdir()]))\n",
+        write("tiles/b.json", ""),
+        {"folder:search/tiles"},
+        write("tiles/a.json", ""),
+    ),
+    "data that exists, so that it is not made": Route(
+        HERE + "try: open(here / 'tiles.json', 'x')\nexcept FileExistsError: (here / 'tiles.json').read_text()\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "data that is touched, then read": Route(
+        HERE + "(here / 'tiles.json').touch()\n(here / 'tiles.json').read_text()\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "data that is opened to append, then read": Route(
+        HERE + "open(here / 'tiles.json', 'a').close()\n(here / 'tiles.json').read_text()\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
+    ),
+    "data that is locked, then read": Route(
+        HERE + "import os\ntry: os.open(here / 'tiles.json', os.O_CREAT | os.O_EXCL | os.O_RDWR)\n"
+        "except FileExistsError: (here / 'tiles.json').read_text()\n",
+        write("tiles.json", "{}"),
+        {"file:search/tiles.json"},
+        write("tiles.json", "[]"),
     ),
     "home": Route(
         "from pathlib import Path\n(Path.home() / '.config/tiles').read_text()\n",
