@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 Location = tuple[str, int]
 
 UNKNOWN: Location = ("", 0)
-"""Of a thread that was started in an unknown way: its requests count, as those of an author do."""
+"""The location for a thread that was started in an unknown way. Its requests count, as those of an author do."""
 
 
 class ThreadStarts:
