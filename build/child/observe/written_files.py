@@ -27,10 +27,10 @@ class WrittenFiles:
         if name in self._names or not flags & (os.O_WRONLY | os.O_RDWR):
             return
         if os.path.exists(name):
-            made = bool(flags & os.O_TRUNC) and not flags & os.O_EXCL and os.access(name, os.W_OK)
+            creation = bool(flags & os.O_TRUNC) and not flags & os.O_EXCL and os.access(name, os.W_OK)
         else:
-            made = bool(flags & os.O_CREAT)
-        if made:
+            creation = bool(flags & os.O_CREAT)
+        if creation:
             self._names.add(name)
 
     def rename(self, source: str, target: str) -> None:
