@@ -152,7 +152,7 @@ def compile_registered(config: Any, registry: Any) -> None:
 def of_dsl(kernel: Any) -> bool:
     """Whether a registered kernel is compiled by the DSL: by no other compiler that vLLM registers kernels of.
 
-    Nothing that it has in common names the DSL: the one around FlashAttention-4 derives from the class of all kernels.
+    Nothing that it has in common names the DSL: the kernel around FlashAttention-4 derives from the class of all kernels.
 
     >>> class TritonKernel: ...
     >>> class AttentionKernel: ...
