@@ -60,7 +60,9 @@ def move(what: str, registers: list[str], pointer: str) -> str:
     return "\n".join([*lines, "}"])
 
 
-def run(shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, *, fence: bool = True, **options: Any) -> Array:
+def run(
+    shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, *, fence: bool = True, **options: Any
+) -> Array:
     """The accumulators after one product."""
     d = names("d", len(c))
     body = [
@@ -160,5 +162,5 @@ def test_with_a_seed_the_result_is_there_after_the_wait() -> None:
 def test_the_first_product_of_a_warp_needs_a_fence() -> None:
     a, b, c = matrices(16, 16, "f16", "f16")
     left, right = (operand(codes(each, "f16"), 16, "32B", mn_major=False) for each in (a, b))
-    with pytest.raises(EmulationFault, match="wgmma.fence"):
+    with pytest.raises(EmulationFault, match=r"wgmma\.fence"):
         run("m64n16k16.f32.f16.f16", "1, 1, 1, 0, 0", left, right, spread_d(c, "f32"), fence=False)
