@@ -27,17 +27,20 @@ class HeldRows(Rows):
 
     @cute.jit
     def accumulate(self, residual: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, mine: Any) -> None:
-        """Add the residual to what is held, and store the sum, rounded, in its place."""
+        """Add the residual to what is held, and store the sum, rounded, in its place.
+
+        A lane without a row of its own reads none, since another lane stores to it meanwhile.
+        """
         vector = self.split.vector
-        for i in cutlass.range_constexpr(self.depth):
-            index = self.index(0, i)
-            if index < self.split.vectors:
-                target = at(residual, base + index * vector, vector)
-                held = cute.make_rmem_tensor(vector, residual.element_type)
-                cute.autovec_copy(target, held)
-                total = values[None, i].load() + held.load().to(cutlass.Float32)
-                values[None, i].store(total)
-                if mine:
+        if mine:
+            for i in cutlass.range_constexpr(self.depth):
+                index = self.index(0, i)
+                if index < self.split.vectors:
+                    target = at(residual, base + index * vector, vector)
+                    held = cute.make_rmem_tensor(vector, residual.element_type)
+                    cute.autovec_copy(target, held)
+                    total = values[None, i].load() + held.load().to(cutlass.Float32)
+                    values[None, i].store(total)
                     held.store(total.to(residual.element_type))
                     cute.autovec_copy(held, target)
 

@@ -12,7 +12,8 @@ from cutlass.cute.nvgpu import warpgroup
 from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, PITCH, VALUES, WARP, Latent, column, row
 from precast.kernels.own.device.vectors import at
 
-WEIGHED, FREE = 1, 2  # the barriers of both groups: weights are written, weights may be written; 0 is the block's
+# The barriers of both groups: weights are written, weights may be written, and values may be cleared; 0 is the block's.
+WEIGHED, FREE, SCORED = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Sums:
             shared.ring.wait_full(stage, parity)
             left = share.length - step * latent.keys
             if left < latent.keys:
+                cute.arch.barrier(barrier_id=SCORED, number_of_threads=2 * GROUP)  # they are keys until then
                 self.clear(shared.stages, left, stage)
             cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
             self.hear(scaling, shared)
