@@ -9,7 +9,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import warpgroup
 
-from precast.kernels.own.attention.device.mla_sums import FREE, SCORED, WEIGHED, Sums
+from precast.kernels.own.attention.device.mla_sums import FREE, WEIGHED, Sums
 from precast.kernels.own.attention.latent import GROUP, HEADS, Latent, column, row
 
 _LN_2 = math.log(2.0)
@@ -59,10 +59,7 @@ class Scores(Sums):
                 cute.gemm(score, scores, queries[None, None, k, 0], latents[None, None, k, stage], scores)
             warpgroup.commit_group()
             warpgroup.wait_group(0)
-            left = share.length - step * latent.keys
-            if left < latent.keys:
-                cute.arch.barrier_arrive(barrier_id=SCORED, number_of_threads=2 * GROUP)
-            self.weights(scores, most, whole, scaling, left, scale)
+            self.weights(scores, most, whole, scaling, share.length - step * latent.keys, scale)
             rounded.store(scores.load().to(shared.weights.element_type))
             cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
             cute.autovec_copy(rounded, mine)
