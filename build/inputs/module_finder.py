@@ -11,6 +11,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
+SITES = frozenset({"site-packages", "dist-packages"})
+
 
 @dataclass(frozen=True, slots=True)
 class FoundModule:
@@ -19,6 +21,16 @@ class FoundModule:
     name: str
     file: Path
     package: bool
+
+
+def is_own(file: Path, home: Path) -> bool:
+    """Whether a file in a folder is its own code. An environment inside the folder holds the code of distributions.
+
+    >>> work = Path("/work")
+    >>> is_own(work / "tiles.py", work), is_own(work / ".venv/lib/python3.12/site-packages/yaml/reader.py", work)
+    (True, False)
+    """
+    return file.is_relative_to(home) and not SITES.intersection(file.relative_to(home).parts)
 
 
 class ModuleFinder:
@@ -55,7 +67,7 @@ class ModuleFinder:
         """
         inside = (m for m in chain if m.package and chain[-1].file.is_relative_to(m.file.parent))
         outermost = next(inside, chain[0])
-        if any(outermost.file.is_relative_to(root) for root in self.roots):
+        if any(is_own(outermost.file, root) for root in self.roots):
             return self.roots
         return (outermost.file.parent if outermost.package or "." in outermost.name else outermost.file,)
 

@@ -18,7 +18,7 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
 from precast.build.inputs.distributions import Distributions
-from precast.build.inputs.module_finder import FoundModule, ModuleFinder
+from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
 from precast.build.interpreter import HERE, Interpreter
 
 _Stamp = tuple[int, int, int]
@@ -42,7 +42,7 @@ class _Source:
 def source_digest(source: str, search: Sequence[Path]) -> str:
     """The digest over every module that ``module:function`` reaches by imports inside its own package.
 
-    For a module in a search folder, all search folders are its package.
+    For a module in a search folder, all search folders are its package, except environments in them.
 
     >>> len(source_digest("precast.kernels.authoring.registry:load", []))
     64
@@ -68,7 +68,7 @@ class SourceDigests:
     def files(self, source: str) -> tuple[Path, ...]:
         """The files in the search folders that it reaches."""
         files = (file for file, _ in self._source(source).files)
-        return tuple(sorted(f for f in files if any(f.is_relative_to(root) for root in self._finder.roots)))
+        return tuple(sorted(f for f in files if any(is_own(f, root) for root in self._finder.roots)))
 
     def changed(self, source: str) -> Path | None:
         """A file that has changed since its digest was computed, or None."""
@@ -96,7 +96,7 @@ class SourceDigests:
             module = pending.pop()
             if module.name in reached:
                 continue
-            if not any(module.file.is_relative_to(home) for home in homes):
+            if not any(is_own(module.file, home) for home in homes):
                 others.setdefault(module.name.partition(".")[0], set()).add(module.file)
                 continue
             reached[module.name] = module

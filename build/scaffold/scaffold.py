@@ -53,8 +53,8 @@ def new_kernel(name: str) -> Scaffold:
     _check(name)
     files = {}
     for path in sorted((_HERE / "kernel").glob("NAME*")):
-        text = path.read_text(encoding="utf-8").replace("@DASHED@", name.replace("_", "-"))
-        files[path.stem.replace("NAME", name)] = text.replace("@DOTTED@", f"mine.{name}").replace("NAME", name)
+        text = path.read_text(encoding="utf-8").replace("@DASHED@", _cache_name(name))
+        files[path.stem.replace("NAME", name)] = text.replace("@DOTTED@", f"mine.{_op_name(name)}").replace("NAME", name)
     return Scaffold(
         files=files,
         next=(
@@ -78,7 +78,7 @@ def new_attached(library: str, name: str) -> Scaffold:
         raise ConfigError(f"there is no warm-up for {library!r}{suggest(library, LIBRARIES)}: name {_any(LIBRARIES)}")
     _check(name)
     manifest = (_HERE / "attach" / "NAME.yaml.txt").read_text(encoding="utf-8").replace("NAME", name)
-    manifest = manifest.replace("@DASHED@", name.replace("_", "-")).replace("@LIBRARY@", _LIBRARY_NAMES[library])
+    manifest = manifest.replace("@DASHED@", _cache_name(name)).replace("@LIBRARY@", _LIBRARY_NAMES[library])
     warm_up = (_HERE / "attach" / f"warm_up.{library}.py.txt").read_text(encoding="utf-8")
     return Scaffold(
         files={f"{name}.yaml": manifest, "warm_up.py": warm_up},
@@ -118,6 +118,16 @@ def _check(name: str) -> None:
         raise ConfigError(f"{name[:80]!r} is not the name of a Python function: use letters, digits and underscores")
     if name in _TAKEN:
         raise ConfigError(f"{name!r} would hide another module: choose another name")
+
+
+def _op_name(name: str) -> str:
+    """An op's name for a function: MyKernel is my_kernel."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_") or "kernel"
+
+
+def _cache_name(name: str) -> str:
+    """A cache's name for a function: words of small letters and digits, joined by hyphens."""
+    return "-".join(filter(None, _op_name(name).split("_")))
 
 
 def _any(names: tuple[str, ...]) -> str:

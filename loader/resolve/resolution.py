@@ -118,13 +118,19 @@ def advice(resolution: Resolution) -> list[str]:
     fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
     if fits:
         lines.append("nearest: " + " | ".join(_near(r) for r in fits))
+    return lines + remedy(resolution)
+
+
+def remedy(resolution: Resolution) -> list[str]:
+    """What to do about a missing variant: the manifest lines that would build it, or the command that verifies it."""
+    fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
     required = resolution.request.verified
     if required and any(_only_unproven(r, resolution.machine, required) for r in fits):
         how = "--emulate --record'" if required == "emulated" else "--record' on such a GPU"
-        return [*lines, f"it is built: run 'precast verify CACHE {how}, or ask without verified"]
+        return [f"it is built: run 'precast verify CACHE {how}, or ask without verified"]
     here = any(not r.differing and unmet(r.candidate.artifact, resolution.machine) for r in fits)
     build = "precast build --profile-from-device' on this GPU" if here else "precast build'"
-    lines.append(f"to build it, put this in a manifest, run '{build}, and install the cache:")
+    lines = [f"to build it, put this in a manifest, run '{build}, and install the cache:"]
     return lines + [f"  {line}" for line in manifest_lines(resolution)]
 
 
