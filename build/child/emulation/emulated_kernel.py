@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from precast.build.child.emulation.arguments import tensors_in
+from precast.build.child.emulation.arguments import CallError, tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
 from precast.build.emulation.emulator import Counts, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault, Unsupported
@@ -88,6 +88,10 @@ class EmulatedKernel(Kernel):
     def _run(self, *values: Any) -> None:
         """Emulate a call. What is not the kernel's fault is noted in ``spent``, too."""
         launches = self._host.launches(values)
+        for launch in launches:
+            if 0 in launch.grid:
+                sizes = " x ".join(map(str, launch.grid))
+                raise CallError(f"it launches {launch.kernel} with a grid of {sizes} blocks, which CUDA refuses")
         try:
             self.spent.add(self._emulator.run(launches, self._memory(values), self.options))
         except Unsupported as error:

@@ -39,6 +39,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gemm_blockscaled": gemm_blockscaled,
     "gemm_grouped": gemm_grouped,
 }
+MIXED: dict[str, Any] = {"tile": [256, 128], "two_cta": True, "cluster": [4, 1], "fallback_cluster": [2, 1]}
 MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     ("gemm", {"dtype": "float32", "out_dtype": "float32"}, "sm_90a", "dtype float32.*use dtype float16, bfloat16"),
     ("gemm", {"dtype": "int8", "out_dtype": "int8"}, "sm_90a", "accumulator float32.*use accumulator int32"),
@@ -60,6 +61,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     ("gemm", {**BF16, "epilogue": "accum + offset"}, "sm_100a", "'offset' is not known: use accum, bias"),
     ("gemm", {**BF16, "epilogue": "gelu(accum)"}, "sm_100a", "use relu, sigmoid, tanh, exp"),
     ("gemm", {**BF16, "epilogue": "accum * accum"}, "sm_100a", "cannot translate.*with other operations"),
+    ("gemm", {**BF16, **MIXED, "scheduler": "static"}, "sm_100a", "use scheduler dynamic"),
     ("gemm_blockscaled", {"format": "mxfp4", "out_dtype": "int32"}, "sm_100a", "out_dtype int32.*use out_dtype"),
     ("gemm_blockscaled", {"format": "nvfp4", "out_dtype": "bfloat16"}, "sm_90a", "its kernel is for sm_100a"),
     ("gemm_grouped", BF16, "sm_90a", "its kernel is for sm_100a"),
@@ -77,7 +79,7 @@ SAMPLE: list[tuple[str, str, dict[str, Any]]] = [
     ("sm_90a", "gemm", {"dtype": "int8", "out_dtype": "int32", "accumulator": "int32"}),
     ("sm_90a", "gemm", {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}),
     ("sm_100a", "gemm", {**BF16, "tile": [256, 256], "scheduler": "dynamic", **TWO}),
-    ("sm_100a", "gemm", {**BF16, "tile": [256, 128], **TWO, "cluster": [4, 1], "fallback_cluster": [2, 1]}),
+    ("sm_100a", "gemm", {**BF16, **MIXED, "scheduler": "dynamic"}),
     ("sm_100a", "gemm", {**BF16, "tile": [64, 8]}),
     ("sm_100a", "gemm", {**BF16, "epilogue": "relu(alpha * accum + bias)"}),
     ("sm_100a", "gemm", {"dtype": "int8", "out_dtype": "int32", "accumulator": "int32"}),
