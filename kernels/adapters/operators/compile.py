@@ -10,8 +10,10 @@ from typing import Any
 
 from precast.kernels.adapters.operators import arguments
 from precast.kernels.adapters.operators.catalogue import choose
-from precast.kernels.adapters.operators.config import Design
+from precast.kernels.adapters.operators.config import Design, Operands
 from precast.loader.contract.format.target import Target
+
+_BLACKWELL = 10
 
 
 def compile_operator(question: arguments.Question, design: Design, operator: type | None = None) -> Any:
@@ -25,6 +27,10 @@ def compile_operator(question: arguments.Question, design: Design, operator: typ
         take_tensors(chosen, arguments.FORMATS[question.format], question.out_major)
     else:
         arguments.symbols(given, chosen, question)
+        if isinstance(question, Operands) and target.capability.major >= _BLACKWELL:
+            from precast.kernels.adapters.operators.without_k_device import take_no_k
+
+            take_no_k(chosen, given, question.epilogue)
     with _callers_stream():
         return chosen.compile(given, target_sm=str(target).removeprefix("sm_")).compiled_obj
 

@@ -41,7 +41,7 @@ def gemm_supports(config: Config, target: Target) -> str | None:
 def gemm_names(config: Config) -> Mapping[str, str]:
     """Names for the arguments, by those that the operators' own functions have.
 
-    >>> gemm_names({"epilogue": "relu(accum + bias)"})["_vararg_5"]
+    >>> gemm_names({"epilogue": "relu(accum + bias)"})["_vararg_4"]
     'bias'
     """
     epilogue = str(config.get("epilogue", ""))
@@ -49,7 +49,7 @@ def gemm_names(config: Config) -> Mapping[str, str]:
     return {
         "c": "out",
         **{f"{name}_api": to for name, to in (("a", "a"), ("b", "b"), ("c", "out"))},
-        **{f"_vararg_{5 + i}": name for i, name in enumerate(behind)},
+        **{f"_vararg_{4 + i}": name for i, name in enumerate(behind)},
     }
 
 

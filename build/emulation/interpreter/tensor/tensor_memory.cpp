@@ -59,11 +59,9 @@ Block &peer_of(Block &block) {
 }
 Block &leader_of(Block &block) { return block.rank & 1 ? peer_of(block) : block; }
 
-// With cta_group::2 a warp of each of the two blocks executes this, and each block takes the columns in its own memory:
-// both make the same requests in the same order.
-// a: where the address goes (place, wide), columns, group; immediate: offset
-OPERATION(tcgen05_alloc) {
-  if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
+namespace {
+// Takes columns and stores the address of the first; false where too few are free.
+bool allocate(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
   Block &block = *warp.block;
   const u32 count = columns_in(warp, insn.a[2], active), lane = u32(__builtin_ctz(active));
   if (insn.a[3] == 2) peer_of(block);
@@ -71,14 +69,34 @@ OPERATION(tcgen05_alloc) {
     throw Fault(fault::TENSOR_MEMORY, "an allocation after the block has relinquished its permit");
   prepare(block);
   const u32 at = first_free(block, count);
-  if (at + count > TMEM_COLUMNS) return Outcome::Blocked;
+  if (at + count > TMEM_COLUMNS) return false;
   std::fill_n(block.column_taken.begin() + at, count, u8(insn.a[3]));
   poison_columns(block, at, count);
   const u32 to = shared_in(warp, insn.a[0], insn.a[1], insn.immediate, lane);
   u8 *place = machine.memory().at(warp, Space::Shared, to, 4, Access::Write, lane);
   std::memcpy(place, &at, 4);
+  return true;
+}
+} // namespace
+
+// With cta_group::2 a warp of each of the two blocks executes this, and each block takes the columns in its own memory:
+// both make the same requests in the same order, and none goes on before the other has come to it. So products of a
+// pair may count on the memory of the other block without a further barrier, and the libraries' do.
+// a: where the address goes (place, wide), columns, group; immediate: offset
+OPERATION(tcgen05_alloc) {
+  if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
+  Block &block = *warp.block;
+  const u32 group = insn.a[3];
+  if (block.pair_begun == block.pair_done) {
+    if (!allocate(machine, warp, insn, active)) return Outcome::Blocked;
+    if (group == 2) ++block.pair_begun;
+    ++machine.changes;
+  }
+  if (group == 2) {
+    if (peer_of(block).pair_begun <= block.pair_done) return Outcome::Blocked;
+    ++block.pair_done;
+  }
   if (Races *races = machine.races()) races->lanes_meet(warp, ALL_LANES); // the whole warp has written it
-  ++machine.changes;
   return Outcome::Next;
 }
 
