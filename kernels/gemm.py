@@ -127,7 +127,7 @@ def gemm(
     ``epilogue`` is computed on the product ``accum`` before it is stored: an expression with + - * /, relu, sigmoid,
     tanh, exp, numbers, and what is passed beside ``accum``: ``bias`` (n), ``C`` (m, n), ``alpha`` and ``beta``
     (floats). They are passed between ``b`` and ``out``, in this order: with ``"relu(accum + bias)"`` the call is
-    ``gemm(a, b, bias, out)``.
+    ``gemm(a, b, bias, out)``. The product is rounded to ``out_dtype`` first, and the rest computed in that.
 
     ``weights`` is a promise: ``b`` was written long before, as weights are, and not by the kernel that was launched
     before this one. What can then be loaded while that one still runs, is; other kernels are as without it.

@@ -26,6 +26,7 @@ _ARITHMETIC = {"float64": 2.0**-40, "float32": 2.0**-11, "float16": 2.0**-3}
 _EIGHT_BITS = 2.0**-4
 _DEEPEST = {"float16": 2048}  # how large k may be with an accumulator that cannot hold more
 _LARGE = 8192
+_TERM = 4  # terms of an epilogue are about one in size, hardly any above eight: they are rounded as at four
 _FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 _FP4_SIZE = math.sqrt(sum(v * v for v in _FP4) / len(_FP4))
 
@@ -98,7 +99,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerance(config: Config) -> Tolerance:
-    """The rounding of the result, and the error of the sums.
+    """The rounding of the result, the error of the sums, and the roundings in an epilogue.
 
     >>> tolerance({"dtype": "bfloat16", "out_dtype": "bfloat16"}).rtol
     0.00390625
@@ -109,7 +110,9 @@ def tolerance(config: Config) -> Tolerance:
     arithmetic = _ARITHMETIC.get(accumulator, 0.0)
     if dtype not in _ROUNDING or dtype.startswith("float8"):
         arithmetic = max(arithmetic, _EIGHT_BITS)
-    return Tolerance(rtol=_ROUNDING[out], atol=arithmetic + _SMALLEST.get(out, 0.0))
+    epilogue = str(config.get("epilogue", ""))
+    inside = Epilogue.parse(epilogue).roundings(_TERM) * _ROUNDING[out] if epilogue else 0.0
+    return Tolerance(rtol=_ROUNDING[out], atol=arithmetic + inside + _SMALLEST.get(out, 0.0))
 
 
 def cost(config: Config, problem: Problem) -> Cost:

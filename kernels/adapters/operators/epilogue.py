@@ -67,6 +67,20 @@ class Epilogue:
         """What the expression gives for torch tensors."""
         return _evaluate(ast.parse(self.expression, mode="eval").body, {"accum": accum, **values})
 
+    def roundings(self, term: float) -> float:
+        """How large a value is rounded to the dtype of the result on the way, in all, where terms are ``term`` in size:
+        the operators convert the product first, and then compute in that dtype. Values of sigmoid and tanh are at most
+        one; relu rounds nothing.
+
+        >>> Epilogue.parse("relu(accum + bias)").roundings(4), Epilogue.parse("sigmoid(accum)").roundings(4)
+        (8, 2)
+        """
+        nodes = _nodes(ast.parse(self.expression, mode="eval").body)
+        operations = sum(isinstance(node, ast.BinOp) for node in nodes)
+        called = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
+        large = operations + called.count("exp")
+        return large * term + called.count("sigmoid") + called.count("tanh") + (term if large else 1)
+
 
 def _nodes(node: ast.expr) -> list[ast.expr]:
     """An expression and all that it is computed from; the name of a function is not a value."""

@@ -64,26 +64,29 @@ class Product:
         thread, _, _ = cute.arch.thread_idx()
         i = cutlass.Int64(block) * _THREADS + thread
         if i < cute.size(out):
-            rank = cute.rank(out)
-            rows, columns = cutlass.Int64(out.shape[rank - 2]), cutlass.Int64(out.shape[rank - 1])
-            place = (i // columns % rows, i % columns)
-            if cutlass.const_expr(rank == 3):
-                place = (i // (rows * columns), *place)
+            element = self.element(out, i)
             if cutlass.const_expr(self.epilogue is None):
-                zeros = cute.make_tensor(cute.recast_ptr(out.iterator, dtype=_WORDS[out.element_type.width]), out.layout)
-                zeros[place] = zeros.element_type(0)
+                word = _WORDS[out.element_type.width]
+                zeros = cute.make_tensor(cute.recast_ptr(out.iterator, dtype=word), out.layout)
+                zeros[element] = word(0)
             else:
-                out[place] = self.of_zero(read, place).to(out.element_type)
+                out[element] = self.of_zero(read, element).to(out.element_type)
 
-    def of_zero(self, read: Any, place: Any) -> Any:
+    def element(self, out: Any, i: Any) -> tuple[Any, ...]:
+        """The coordinates of an element, counted along rows."""
+        *batch, rows, columns = [cutlass.Int64(size) for size in out.shape]
+        inside = (i // columns % rows, i % columns)
+        return (i // (rows * columns), *inside) if batch else inside
+
+    def of_zero(self, read: Any, element: Any) -> Any:
         """What the epilogue gives for a product of zero."""
         assert self.epilogue is not None
         values = {"accum": cutlass.Float32(0)}
         for name, value in zip(self.epilogue.inputs, read, strict=True):
             if name == "bias":
-                value = value[place[-1]]
+                value = value[element[-1]]
             elif name == "C":
-                value = value[place]
+                value = value[element]
             values[name] = cutlass.Float32(value)
         return _value(ast.parse(self.epilogue.expression, mode="eval").body, values)
 
@@ -127,9 +130,9 @@ def take_no_k(operator: Any, given: Any, epilogue: str) -> None:
         stream = rest[behind - 1]
         plain = tuple(_OUT if value is out else _STREAM if value is stream else value for value in rest)
         if _OUT in plain:
-            made = Product(implementation, first, plain, "")
-            return compile_(made.product, a, b, out, stream, target_sm=target_sm)
-        made = Product(implementation, first, plain[:behind], epilogue)
-        return compile_(made.product_with_epilogue, a, b, stream, *rest[behind:], target_sm=target_sm)
+            product = Product(implementation, first, plain, "").product
+            return compile_(product, a, b, out, stream, target_sm=target_sm)
+        product = Product(implementation, first, plain[:behind], epilogue).product_with_epilogue
+        return compile_(product, a, b, stream, *rest[behind:], target_sm=target_sm)
 
     operator.cute_compile = with_both
