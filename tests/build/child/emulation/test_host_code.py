@@ -145,6 +145,13 @@ elif what == "refused":
         assert "dtype" in str(error) or "float32" in str(error) or "Mismatched" in str(error), error
     else:
         raise AssertionError("a wrong dtype was taken")
+elif what == "empty":
+    try:
+        kernel(False)(x, (left, None), None, out, 0, 1.5)
+    except CallError as error:
+        assert "a grid of 0 x 1 x 1 blocks, which CUDA refuses" in str(error), error
+    else:
+        raise AssertionError("a grid of no blocks was launched")
 elif what == "pointers":
     made = emulated_kernel(cache, store, "pointers")
     out.fill_(0.25)
@@ -176,7 +183,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("what", ["arguments", "names", "bounds", "refused", "pointers"])
+@pytest.mark.parametrize("what", ["arguments", "names", "bounds", "refused", "empty", "pointers"])
 def test_host_code_takes_tensors_of_the_cpu(folder: Path, what: str) -> None:
     """In a process of its own, since the recording runtime takes the name of the cache's."""
     done = subprocess.run(

@@ -28,6 +28,20 @@ kernels:
     targets: [sm_90a]
     config: {dtype: bfloat16, out_dtype: bfloat16}
     tuned: {tile: [[128, 128]], cluster: [[1, 1]]}
+  - kernel: gemm # also without any k
+    targets: [sm_100a]
+    config: {dtype: bfloat16, out_dtype: bfloat16}
+    tuned: {tile: [[128, 128]], cluster: [[1, 1]]}
+  - kernel: gemm # what the epilogue gives of nothing, and what it rounds on the way
+    targets: [sm_100a]
+    config: {dtype: bfloat16, out_dtype: bfloat16, epilogue: "relu(alpha * accum + beta * C + bias)"}
+  - kernel: gemm # clusters of two sizes, and pairs of blocks
+    targets: [sm_100a]
+    config: {dtype: bfloat16, out_dtype: bfloat16}
+    tuned: {tile: [[256, 128]], cluster: [[4, 1]], fallback_cluster: [[2, 1]], scheduler: dynamic, two_cta: true}
+  - {kernel: fused_add_rmsnorm, config: {dtype: bfloat16, hidden: 128}} # several rows to a block
+  - {kernel: rmsnorm_fp8, config: {dtype: bfloat16, hidden: 128, residual: true}}
+  - {kernel: mla_decode, config: {dtype: bfloat16, page: 16}, tuned: {keys: [64]}, targets: [sm_90a]}
   - {kernel: attention, config: {dtype: bfloat16, head_dim: 128, heads_per_kv: 4, causal: true}, targets: [sm_100a]}
   - {kernel: quack.rmsnorm, config: {dtype: bfloat16, hidden: 4096}}
 """
@@ -42,5 +56,5 @@ def test_a_sample_of_each_family_is_right(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["smallest"] is None and not report["refused"] and not report["left_out"], report["smallest"]
     entries = [entry for keys in report["evidence"].values() for entry in keys.values()]
-    assert all(entry["problems"] for entry in entries) and len(report["evidence"]) == 11
+    assert all(entry["problems"] for entry in entries) and len(report["evidence"]) == 14
     assert done.returncode == 0
