@@ -20,7 +20,6 @@ from precast.cli import main
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
 from tests.helpers.cluster.dask_cluster import DaskCluster
-from tests.helpers.source_tree import ROOT
 
 MANIFEST = """\
 version: 1
