@@ -1,16 +1,17 @@
 """Which instructions that Hopper lacks rest on which kernels.
 
-    python benchmarks/emulation_blackwell.py CACHE... --store STORE [--all]
+    python benchmarks/emulation_blackwell.py CACHE... --store STORE [--all] [--page]
 
 No Blackwell GPU was at hand, so an instruction that only it has is believed where kernels that are right on real
-ones come out right when they are emulated. This reads the PTX of the variants for sm_100a that `precast verify
---emulate --record` verified (with `--all`: of all variants), and prints a table: instruction, how many variants have
-it, and of which ops.
+ones come out right when they are emulated. This reads the PTX of the variants for sm_100a that `make emulate-all`
+found right (with `--all`: of all variants), and prints a table: instruction, how many variants have it, and of which
+ops. With `--page` it is written into docs/emulation-hardware.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections import defaultdict
@@ -22,11 +23,14 @@ from precast.build.emulation.ptx.reader import read_module
 from precast.build.errors import NoPtx
 from precast.build.store.store import Store
 from precast.build.verification.kept_ptx import KeptPtx
-from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
-from precast.loader.resolve.evidence import EMULATION
 
+ROOT = Path(__file__).parent.parent
+EMULATED = ROOT / "benchmarks" / "results" / "emulated.json"
+PAGE = ROOT / "docs" / "emulation-hardware.md"
+BEGIN, END = "<!-- begin blackwell -->", "<!-- end blackwell -->"
 TARGET = "sm_100a"
+_NAMED = 4  # ops of an instruction
 # Opcodes that need sm_100 or later; what differs within one of these in shape or type is one instruction.
 NEWER = tuple(
     re.compile(pattern)
@@ -55,19 +59,21 @@ def instruction(opcode: str) -> str:
     return SHAPE.sub("", opcode) if any(pattern.fullmatch(opcode) for pattern in NEWER) else ""
 
 
-def right(artifact: Artifact) -> bool:
-    """Whether the index says that emulation found an artifact right."""
-    return any(e.get("check") == EMULATION and not e.get("failed") for e in artifact.evidence)
+def right_keys() -> set[str]:
+    """The first digits of the keys of the variants that emulation found right."""
+    stored = json.loads(EMULATED.read_text())["variants"]
+    return {key for key, one in stored.items() if one["result"] == "right"}
 
 
 def variants(caches: list[Path], store: Path, *, every: bool) -> Iterator[tuple[str, str, str]]:
     """Op, key and PTX of each variant that counts."""
+    right = set() if every else right_keys()
     for path in caches:
         cache = Cache(path)
         kept = KeptPtx(cache, Store(store))
         for op in sorted(cache.index.ops):
             for artifact in cache.op(op).artifacts:
-                if str(artifact.target) == TARGET and (every or right(artifact)):
+                if str(artifact.target) == TARGET and (every or artifact.key[:12] in right):
                     try:
                         yield op, artifact.key, kept.text(op, artifact)
                     except NoPtx as error:
@@ -80,7 +86,8 @@ def table(found: Mapping[str, Mapping[str, set[str]]]) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name in sorted(found):
         ops = sorted(found[name].items(), key=lambda item: (-len(item[1]), item[0]))
-        kernels = ", ".join(f"{op} ({len(keys)})" for op, keys in ops)
+        kernels = ", ".join(f"{op} ({len(keys)})" for op, keys in ops[:_NAMED])
+        kernels += f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else ""
         yield f"| `{name}` | {sum(len(keys) for _, keys in ops)} | {kernels} |"
 
 
@@ -89,7 +96,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("caches", type=Path, nargs="+")
     parser.add_argument("--store", type=Path, required=True)
-    parser.add_argument("--all", action="store_true", help="all variants, also those without evidence")
+    parser.add_argument("--all", action="store_true", help="all variants, also those without a result")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/emulation-hardware.md")
     options = parser.parse_args()
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     count = 0
@@ -99,8 +107,12 @@ def main() -> int:
             for item in function.body:
                 if isinstance(item, Statement) and (name := instruction(item.opcode)):
                     found[name][op].add(key)
-    print("\n".join(table(found)))
-    print(f"\n{count} variants for {TARGET}", file=sys.stderr)
+    lines = "\n".join([*table(found), "", f"{count} variants for {TARGET}."])
+    if options.page:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(before + BEGIN + "\n" + lines + "\n" + END + rest.partition(END)[2])
+    else:
+        print(lines)
     return 0
 
 

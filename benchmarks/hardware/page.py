@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,26 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     """Lines of Markdown: for each op how many variants are equal, and how far the others are.
 
     >>> row = {"op": "add", "verdict": "equal", "share": 1.0, "steps": 0}
-    >>> list(table([row]))[-2]
-    '| `add` | 1 | 1 | | | |'
+    >>> list(table([row]))[-3]
+    '| `add` | 1 | 1 | | |'
     """
-    ops: dict[str, list[Row]] = defaultdict(list)
+    ops: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        ops[row["op"]].append(row)
-    yield "| op | variants | equal in every bit | in some bits | equal elements, at least | steps, at most |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+        ops[row["op"]][row["verdict"]] += 1
+    yield "| op | variants | equal in every bit | equal in some order | different |"
+    yield "| --- | --- | --- | --- | --- |"
     for op in sorted(ops):
-        close = [row for row in ops[op] if row["verdict"] == "close"]
-        equal = sum(row["verdict"] == "equal" for row in ops[op])
-        compared = equal + len(close)
-        cells = [f"`{op}`", str(compared), str(equal) if equal else ""]
-        if close:
-            cells += [str(len(close)), f"{min(r['share'] for r in close):.2%}", str(max(r["steps"] for r in close))]
-        else:
-            cells += ["", "", ""]
-        if compared:
+        counts = ops[op]
+        if compared := counts["equal"] + counts["order"] + counts["close"]:
+            cells = [f"`{op}`", str(compared), *(str(counts[v] or "") for v in ("equal", "order", "close"))]
             yield "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
-    missing = [row for row in rows if row["verdict"] not in ("equal", "close")]
-    counts = f"{sum(r['verdict'] == 'equal' for r in rows)} of {len(rows)} variants are equal in every bit"
-    yield f"\n{counts}; {len(missing)} could not be compared."
+    total: Counter[str] = sum(ops.values(), Counter())
+    missing = sum(total.values()) - total["equal"] - total["order"] - total["close"]
+    yield ""
+    yield (
+        f"{total['equal']} of {sum(total.values())} variants are equal in every bit, {total['order']} in some order of "
+        f"their atomic operations;\n{total['close']} differ, {missing} could not be compared."
+    )
 
 
 def write(page: Path, rows: Sequence[Row]) -> None:

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from precast.kernels.authoring.declare import Declaration, Problem
 from precast.loader.contract.format.artifact import Artifact
 
 ELEMENTS, WORK, SIZES = 1 << 19, 6e7, 1 << 24
+_ALIGN = 512
 FILLED = 0xA5  # what outputs hold before a launch: the same bytes on both machines
 
 
@@ -79,6 +80,32 @@ def tensors(values: Mapping[str, Any]) -> Iterator[Any]:
 
 def on_gpu(values: Any) -> Any:
     """The arguments with their memory on the GPU: tensors that share memory share it there, with their strides."""
+    return _moved(values, lambda memory: memory.cuda())
+
+
+def aligned(values: Any) -> Any:
+    """The arguments with their memory as torch would have it on a GPU: there each allocation is aligned to 512 bytes.
+
+    >>> import torch
+    >>> moved = aligned({"x": torch.zeros(9)[1:]})
+    >>> moved["x"].data_ptr() % 512, moved["x"].tolist() == [0.0] * 8
+    (4, True)
+    """
+    return _moved(values, _aligned)
+
+
+def _aligned(memory: Any) -> Any:
+    import numpy as np
+    import torch
+
+    room = np.zeros(memory.numel() + _ALIGN, np.uint8)
+    begin = -room.ctypes.data % _ALIGN
+    moved = torch.from_numpy(room[begin : begin + memory.numel()])
+    moved.copy_(memory)
+    return moved
+
+
+def _moved(values: Any, move: Callable[[Any], Any]) -> Any:
     import torch
 
     storages: dict[int, Any] = {}
@@ -91,10 +118,11 @@ def on_gpu(values: Any) -> Any:
             return value
         storage = value.untyped_storage()
         if storage.data_ptr() not in storages:
-            raw = torch.tensor([], dtype=torch.uint8).set_(storage)
-            storages[storage.data_ptr()] = raw.cuda().untyped_storage()
-        there = torch.tensor([], dtype=value.dtype, device="cuda")
-        return there.set_(storages[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
+            memory = torch.tensor([], dtype=torch.uint8).set_(storage)
+            storages[storage.data_ptr()] = move(memory).untyped_storage()
+        there = storages[storage.data_ptr()]
+        empty = torch.tensor([], dtype=value.dtype, device=there.device)
+        return empty.set_(there, value.storage_offset(), value.shape, value.stride())
 
     copied = copy.copy(values)
     copied.update({name: moved(value) for name, value in values.items()})

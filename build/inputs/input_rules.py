@@ -173,7 +173,7 @@ class InputRules:
             if ask.kind == "distributions":
                 sites = filter(os.path.isdir, self._answers.roots.sites)
                 yield from (f"folder:{self._answers.roots.portable(folder)}" for folder in sites)
-            elif ask.kind in ("clock", "randomness", "network"):
+            elif ask.kind in ("clock", "randomness", "network", "process"):
                 yield Unsteady(*ask)
             else:
                 yield "variables" if ask.kind == "variables" else f"{ask.kind}:{ask.what}"

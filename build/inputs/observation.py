@@ -27,6 +27,7 @@ _KINDS = (
     "clock",
     "randomness",
     "network",
+    "process",
 )
 
 

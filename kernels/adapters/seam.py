@@ -63,7 +63,7 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     elif cache is not None:
 
         def compile_it(**config: Any) -> Any:
-            return _compile_call(path, cache.attribute, config[KEY], config[CALL])
+            return _compile_call(library, path, cache.attribute, config[KEY], config[CALL])
 
     elif (keyed := _keyed(library, path)) is not None:
         owner, function, how = keyed
@@ -194,7 +194,7 @@ def _arguments(library: Library, call: Any) -> dict[str, Any]:
         return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
-def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
+def _compile_call(library: Library, path: str, attribute: str, key: Any, call: Any) -> Any:
     """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
     module, _, name = path.partition(":")
     owner = importlib.import_module(module)
@@ -205,8 +205,7 @@ def _compile_call(path: str, attribute: str, key: Any, call: Any) -> Any:
         setattr(getattr(owner, other), attribute, stored if other == name else others)
     try:
         with fake_tensors():
-            arguments = {argument: decode(to_json(form), tensor=_tensor) for argument, form in call}
-            getattr(owner, name)(**arguments)
+            getattr(owner, name)(**_arguments(library, call))
     finally:
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)

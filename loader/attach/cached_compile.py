@@ -221,4 +221,6 @@ class CachedMapping(MutableMapping[Any, Any]):
 
     def _call(self) -> Mapping[str, Any]:
         arguments = getattr(self._thread, "arguments", None) or {}
-        return {name: encode(value, tensors=True) for name, value in arguments.items()}
+        rule = self._library.describe
+        describe = None if rule is None else lambda value: rule(value, self._attachment.notes)
+        return {name: encode(value, tensors=True, describe=describe) for name, value in arguments.items()}

@@ -106,6 +106,12 @@ def test_its_own_functions(engine: str, calls: int, tmp_path: Path) -> None:
     [
         ("deepseek_v4", "DeepseekV4ForCausalLM", ("--tensor-parallel", "8"), 14),
         ("qwen3_next", "Qwen3NextForCausalLM", ("--engine-option", "gdn_prefill_backend=cutedsl"), 9),
+        (
+            "gemma4",
+            "Gemma4ForCausalLM",
+            ("--engine-option", "attention_backend=FLASH_ATTN", "--engine-option", "block_size=128"),
+            4,
+        ),
     ],
 )
 def test_what_a_model_warms_up(

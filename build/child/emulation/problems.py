@@ -16,6 +16,7 @@ from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import Config
 
 OPERATIONS = 1024  # as many operations of a problem for each element that it may have
+_FAR = 4
 _LARGEST = 16  # times the limits: the smallest problem may be so large
 
 
@@ -62,16 +63,21 @@ def emulate(kernel: EmulatedKernel, declaration: Declaration, config: Config, ho
     if declaration.large is not None:
         yield _left_out(declaration.large(config), "too large: it has more elements than an emulation can run")
     ranked = sorted(declared, key=lambda problem: work(declaration, config, problem))
+    too_many = math.inf  # the work of the smallest problem that has too many elements
     for number, problem in enumerate(ranked):
         times = 1 if number else _LARGEST  # something is emulated of every kernel, if it can be
         operations = work(declaration, config, problem)
         if operations > how.most * OPERATIONS * times:
             limit = how.most * OPERATIONS * times
             yield _left_out(problem, f"too large: {operations:.2g} operations, of at most {limit:.2g}")
+        elif operations > _FAR * too_many:  # its inputs alone would take longer than everything before
+            yield _left_out(problem, f"a problem with less than 1/{_FAR} of its work has more than {how.most} elements")
         elif kernel.spent.counts.instructions > how.budget:
             yield _left_out(problem, f"smaller problems took {how.budget} warp instructions, the limit of a variant")
         else:
-            yield from _runs(kernel, declaration, config, problem, how, most=how.most * times)
+            for check in _runs(kernel, declaration, config, problem, how, most=how.most * times):
+                too_many = min(too_many, operations) if check.left_out and not check.elements else too_many
+                yield check
 
 
 def _runs(

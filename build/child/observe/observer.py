@@ -4,8 +4,10 @@ It is installed in a fresh fork, before the module is imported: everything that 
 compilation. Each request is recorded with the location of the code that made it, and
 ``precast.build.inputs.input_rules`` decides which requests count.
 
-The location is the innermost frame outside of the standard library and precast. Requests of the standard library during
-the import of one of its own modules have no location and are not recorded, nor are random names of temporary files.
+The location is the innermost frame outside of the standard library and precast; in a thread that runs the standard
+library alone, as ``ThreadPoolExecutor.map(Path.read_text, ...)`` does, it is that of the code that started the thread.
+Requests of the standard library during the import of one of its own modules have no location and are not recorded, nor
+are random names of temporary files.
 
 Not recorded are files and variables that native code or another program reads, and checks whether a file exists.
 """
@@ -22,6 +24,8 @@ from typing import Any, TypeVar
 from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, location_of_code
 from precast.build.child.observe.loaded_modules import LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.source_only import import_from_source
+from precast.build.child.observe.thread_starts import ThreadStarts
+from precast.build.child.observe.written_files import WrittenFiles
 from precast.build.inputs.stamp import Stamp, stamp_of
 
 T = TypeVar("T")
@@ -45,7 +49,8 @@ class Observer:
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
         self._reported = {"asked": 0, "stamps": 0, "missing": 0}  # how many of each were returned before
-        self._written: set[str] = set()
+        self._written = WrittenFiles()
+        self._threads = ThreadStarts()
         self._locations: dict[CodeType, str] = {}
         self._complete = True
         self._modules = LoadedModules()
@@ -54,12 +59,14 @@ class Observer:
         """Start to record. From now on, modules outside of installed distributions are compiled from their source."""
         from precast.build.child.observe.distribution_reads import watch_distributions
         from precast.build.child.observe.environment_reads import watch_environment
+        from precast.build.child.observe.process_starts import watch_processes
         from precast.build.child.observe.unsteady_calls import watch_unsteady_calls
 
         import_from_source()
         sys.meta_path.append(_LastFinder(self._missing))
         watch_distributions(self.note)
         watch_environment(self.note)
+        watch_processes(self.note)
         watch_unsteady_calls(self.note)
         handlers = self._handlers()
 
@@ -149,7 +156,7 @@ class Observer:
             if location is not SKIP:
                 return location, frame.f_lineno
             frame = frame.f_back
-        return None
+        return self._threads.starter()
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         def program(executable: Any, arguments: Any = (), *_: Any) -> None:
@@ -163,8 +170,10 @@ class Observer:
             self._program(os.fsdecode(command).strip().partition(" ")[0] or "sh")
 
         def rename(source: Any, target: Any, *_: Any) -> None:
-            if _absolute(source) in self._written:
-                self._written.add(_absolute(target))
+            self._written.rename(_absolute(source), _absolute(target))
+
+        def thread(function: Any, *_: Any) -> None:
+            self._threads.add(function, self._location())
 
         def library(name: Any) -> None:
             if name:
@@ -180,10 +189,13 @@ class Observer:
             "sqlite3.connect": lambda path, *_: self._open(path, None, os.O_RDONLY),
             "ctypes.dlopen": library,
             "subprocess.Popen": program,
+            "os.fork": lambda *_: self.note("process", "os.fork"),
             "os.posix_spawn": program,
             "os.exec": program,
             "os.system": shell,
             "os.rename": rename,
+            "_thread.start_new_thread": thread,
+            "_thread.start_joinable_thread": thread,  # of threading, from Python 3.13
             "socket.connect": network("socket.connect"),
             "socket.sendto": network("socket.sendto"),
             "socket.getaddrinfo": network("socket.getaddrinfo"),
@@ -194,10 +206,9 @@ class Observer:
         if isinstance(path, int):
             return
         name = _absolute(path)
-        if flags & os.O_WRONLY or (flags & os.O_RDWR and flags & (os.O_TRUNC | os.O_EXCL)):
-            self._written.add(name)
-        if name in self._written or not self._texts(name):  # files that it wrote itself are not inputs
-            return
+        self._written.open(name, flags)
+        if flags & os.O_WRONLY or name in self._written or not self._texts(name):
+            return  # files that it wrote itself are not inputs
         importing = _importing()
         if importing and name.endswith(".pyc"):
             return

@@ -8,6 +8,7 @@ from precast.build.emulation.errors import Unsupported
 from precast.build.emulation.lowering.lowering import Lowering
 from precast.build.emulation.lowering.registry import Lower, lowering_functions
 from precast.build.emulation.lowering.symbols import Symbols
+from precast.build.emulation.ptx.contraction import contracted
 from precast.build.emulation.ptx.module import Function, Module, Statement
 
 
@@ -53,7 +54,7 @@ def function_of(lowering: Lowering) -> Lower:
 def lower_body(lowering: Lowering, function: Function, refused: Callable[[Unsupported], None] | None = None) -> None:
     """Lower the statements of a function where the lowering is."""
     outer, lowering.function = getattr(lowering, "function", function), function
-    for item in function.body:
+    for item in contracted(function.body):
         if not isinstance(item, Statement):
             lowering.mark(item)
             continue

@@ -19,6 +19,7 @@ from precast.kernels.adapters.engines.model_kernels import meeting_place, option
 from precast.loader.errors import ConfigError
 
 _WARM_UP = "vllm.model_executor.warmup"
+_OTHER_COMPILERS = ("triton", "tilelang")
 _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_DISABLE_PYNCCL": "1", "VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}
 
 
@@ -126,7 +127,7 @@ def _build_metadata(config: Any, registry: Any) -> None:
 def compile_registered(config: Any, registry: Any) -> None:
     """Compile the keys of all registered kernels of the DSL, and of those that a config alone gives the keys of."""
     base = importlib.import_module(f"{_WARM_UP}.jit_warmup_cutedsl_helper").VllmCuTeDSLJitKernel
-    requested = {kernel: list(calls) for kernel, calls in registry._registrations.items() if _of_dsl(kernel, base)}
+    requested = {kernel: list(calls) for kernel, calls in registry._registrations.items() if of_dsl(kernel)}
     for kernel in _kernels_of_imported_modules(base):
         parameters = inspect.signature(kernel.get_warmup_keys).parameters.values()
         needed = [p.name for p in parameters if p.default is p.empty]
@@ -148,9 +149,20 @@ def compile_registered(config: Any, registry: Any) -> None:
             say(f"{type(kernel).__name__}: {len(keys)} keys")
 
 
-def _of_dsl(kernel: Any, base: type) -> bool:
-    """Whether a kernel is compiled by the DSL: by the class that does it, or by a module of such kernels."""
-    return isinstance(kernel, base) or "cute" in f"{type(kernel).__module__} {type(kernel).__name__}".lower()
+def of_dsl(kernel: Any) -> bool:
+    """Whether a registered kernel is compiled by the DSL: by no other compiler that vLLM registers kernels of.
+
+    No class of theirs names the DSL: the kernel around FlashAttention-4 derives from the class of all kernels.
+
+    >>> class TritonKernel: ...
+    >>> class AttentionKernel: ...
+    >>> of_dsl(TritonKernel()), of_dsl(AttentionKernel())
+    (False, True)
+    """
+    compiled = getattr(kernel, "kernel", None)
+    named = [*type(kernel).__mro__, *type(compiled).__mro__, compiled]
+    words = " ".join(f"{getattr(part, '__module__', '')} {getattr(part, '__qualname__', '')}" for part in named).lower()
+    return not any(compiler in words for compiler in _OTHER_COMPILERS)
 
 
 def _kernels_of_imported_modules(base: type) -> Iterable[Any]:

@@ -16,30 +16,37 @@ class HeldRows(Rows):
     """The rows of a block, each lane with its vectors of one, in float32."""
 
     @cute.jit
-    def read(self, tensor: cute.Tensor, base: cutlass.Int64) -> cute.Tensor:
+    def read(self, tensor: cute.Tensor, base: cutlass.Int64, present: Any = True) -> cute.Tensor:
         """This lane's vectors in float32; where it has none, zeros."""
         values = self.registers(cutlass.Float32)
         for i in cutlass.range_constexpr(self.depth):
             held = cute.make_rmem_tensor(self.split.vector, tensor.element_type)
-            self.fetch_one(tensor, base, 0, i, held)
+            self.fetch_one(tensor, base, 0, i, held, 0.0, present)
             values[None, i].store(held.load().to(cutlass.Float32))
         return values
 
     @cute.jit
-    def accumulate(self, residual: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, mine: Any) -> None:
+    def accumulate(self, residual: cute.Tensor, base: cutlass.Int64, values: cute.Tensor, present: Any) -> None:
         """Add the residual to what is held, and store the sum, rounded, in its place."""
         vector = self.split.vector
         for i in cutlass.range_constexpr(self.depth):
-            index = self.index(0, i)
-            if index < self.split.vectors:
-                target = at(residual, base + index * vector, vector)
-                held = cute.make_rmem_tensor(vector, residual.element_type)
-                cute.autovec_copy(target, held)
-                total = values[None, i].load() + held.load().to(cutlass.Float32)
-                values[None, i].store(total)
-                if mine:
-                    held.store(total.to(residual.element_type))
-                    cute.autovec_copy(held, target)
+            target = at(residual, base + self.index(0, i) * vector, vector)
+            has = self.has(0, i, present)
+            if cutlass.const_expr(has is True):
+                self.accumulate_one(target, values[None, i])
+            else:
+                if has:
+                    self.accumulate_one(target, values[None, i])
+
+    @cute.jit
+    def accumulate_one(self, target: cute.Tensor, values: cute.Tensor) -> None:
+        """The same for one vector."""
+        held = cute.make_rmem_tensor(self.split.vector, target.element_type)
+        cute.autovec_copy(target, held)
+        total = values.load() + held.load().to(cutlass.Float32)
+        values.store(total)
+        held.store(total.to(target.element_type))
+        cute.autovec_copy(held, target)
 
     @cute.jit
     def normalise(self, values: cute.Tensor, weights: cute.Tensor, eps: cutlass.Float32) -> None:

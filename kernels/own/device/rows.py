@@ -94,13 +94,33 @@ class Rows:
         """Whether it is known at compile time that every lane has a vector in a step."""
         return isinstance(group, int) and self.split.whole(group * self.depth + i)
 
+    def present(self, row: Any, total: Any) -> Any:
+        """Whether this lane's row exists, in a block whose first row does: True where that is known at compile time.
+
+        Lanes without a row must not read another: it may be written in place by those that have it.
+        """
+        return True if self.split.rows == 1 else row < total
+
+    def has(self, group: Any, i: int, present: Any) -> Any:
+        """Whether this lane has a vector in a step: True where that is known at compile time."""
+        if self.complete(group, i):
+            return present
+        within = self.index(group, i) < self.split.vectors
+        return within if present is True else within & present
+
     @cute.jit
     def fetch(
-        self, tensor: cute.Tensor, base: cutlass.Int64, group: Any, into: cute.Tensor, absent: cutlass.Constexpr = 0.0
+        self,
+        tensor: cute.Tensor,
+        base: cutlass.Int64,
+        group: Any,
+        into: cute.Tensor,
+        absent: cutlass.Constexpr = 0.0,
+        present: Any = True,
     ) -> None:
         """Load a group of this lane's vectors of the row at an offset; where it has none, a number in their place."""
         for i in cutlass.range_constexpr(self.depth):
-            self.fetch_one(tensor, base, group, i, into[None, i], absent)
+            self.fetch_one(tensor, base, group, i, into[None, i], absent, present)
 
     @cute.jit
     def fetch_one(
@@ -111,15 +131,16 @@ class Rows:
         i: cutlass.Constexpr,
         into: cute.Tensor,
         absent: cutlass.Constexpr = 0.0,
+        present: Any = True,
     ) -> None:
         """The same for one vector of a group."""
         vector = self.split.vector
-        index = self.index(group, i)
-        if cutlass.const_expr(self.complete(group, i)):
+        index, has = self.index(group, i), self.has(group, i, present)
+        if cutlass.const_expr(has is True):
             cute.autovec_copy(at(tensor, base + index * vector, vector), into)
         else:
             into.fill(absent)
-            if index < self.split.vectors:
+            if has:
                 cute.autovec_copy(at(tensor, base + index * vector, vector), into)
 
     @cute.jit

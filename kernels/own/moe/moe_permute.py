@@ -84,12 +84,13 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         x_scale = tensors.normal((groups, tokens), "float32", device=device, seed=seed + 2, row_stride=tokens + pad)
         out_scale = tensors.normal((segments * groups, most), "float32", device=device, seed=seed + 3)
         out_scale = out_scale.view(segments, groups, most)
-    out = tensors.normal((segments, most, hidden + pad), "float32", device=device, seed=seed + 1)
+    apart = 1 if pad else 0  # rows between the segments
+    out = tensors.normal((segments, most + apart, hidden + pad), "float32", device=device, seed=seed + 1)
     return {
         "x": tensors.normal((tokens, hidden), dtype, device=device, seed=seed, row_stride=hidden + pad),
         "x_scale": x_scale,
         "rows": rows,
-        "out": out.to(to_torch(dtype))[..., :hidden],
+        "out": out.to(to_torch(dtype))[:, :most, :hidden],
         "out_scale": out_scale,
     }
 

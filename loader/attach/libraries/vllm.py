@@ -16,6 +16,7 @@ from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.libraries.flash_attention import ceil_div
 from precast.loader.attach.libraries.flashinfer import MAKERS, describe
 from precast.loader.attach.libraries.native_stubs import empty_where_absent
+from precast.loader.attach.libraries.tensor_specs import ANSWERS, TENSOR_SPEC, describe_tensor_spec, tensor_spec
 from precast.loader.attach.library import Library
 from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
 
@@ -139,9 +140,9 @@ LIBRARY = Library(
         ),
     ),
     environment={"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0"},
-    answers={"cutlass.cute:ceil_div": ceil_div},
-    describe=describe,
-    makers=MAKERS,
+    answers={"cutlass.cute:ceil_div": ceil_div, **ANSWERS},
+    describe=lambda value, notes: describe_tensor_spec(value, notes) or describe(value, notes),
+    makers={**MAKERS, TENSOR_SPEC: tensor_spec},
     without_gpu=without_gpu,
     by_module=True,
 )

@@ -5,30 +5,13 @@ from __future__ import annotations
 import os
 import py_compile
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from precast.build.child.observe.loaded_modules import loaded_libraries
 from tests.helpers.inputs.observed_project import ObservedProject
-
-Step = Callable[[ObservedProject], object]
-
-
-@dataclass(frozen=True)
-class Route:
-    """The code of a kernel's module, what it finds, what then changes, and the inputs that must notice."""
-
-    kernel: str
-    change: Step
-    noticed: set[str]
-    prepare: Step = lambda project: None
-
-
-def write(name: str, text: str, folder: str = "search") -> Step:
-    return lambda project: project.write({name: text}, getattr(project, folder))
+from tests.helpers.inputs.route import HERE, Route, Step, check_route, write
 
 
 def install(name: str, version: str, files: dict[str, str]) -> Step:
@@ -61,7 +44,6 @@ def extend(project: ObservedProject) -> None:
         file.write(b"\0")
 
 
-HERE = "from pathlib import Path\nhere = Path(__file__).parent\n"
 LIBRARY = HERE + "import ctypes\nctypes.CDLL(str(here / 'libtiles.so'))\n"
 COMPUTED = "import importlib\nfor name in ['tiles_' + str(n) for n in (64,)]: importlib.import_module(name)\n"
 ROUTES = {
@@ -239,29 +221,9 @@ ROUTES = {
 }
 
 
-def unrelated(project: ObservedProject) -> None:
-    """What no kernel of these has asked for changes, too."""
-    project.write({"unread.json": "1", "unread.py": "1", "tiles_65.py": ""})
-    project.write({"unread.py": "x = 1"}, project.tools)
-    project.write({".config/unread": ""}, project.home)
-    project.install("unread", "2.0", {"unread_one.py": ""})
-
-
 @pytest.mark.parametrize("name", ROUTES)
 def test_the_inputs_change_with_it(name: str, tmp_path: Path) -> None:
-    route, project = ROUTES[name], ObservedProject(tmp_path)
-    project.write({"kernel.py": route.kernel})
-    route.prepare(project)
-    inputs = project.inputs()
-    assert route.noticed <= set(inputs.names)
-    assert project.changed(inputs) == ()
-    unrelated(project)
-    if "all" not in name:
-        project.variables["UNREAD"] = "1"
-    assert project.changed(inputs) == ()
-    route.change(project)
-    assert set(project.changed(inputs)) == route.noticed
-    assert project.inputs().answers != inputs.answers
+    check_route(ROUTES[name], ObservedProject(tmp_path), everything="all" in name)
 
 
 def test_a_generated_file_of_the_same_time_and_size(tmp_path: Path) -> None:

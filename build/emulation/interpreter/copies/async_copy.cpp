@@ -89,6 +89,7 @@ OPERATION(cp_async) {
       continue;
     }
     copy.worker = worker_in_group(machine, warp, Kind::Copies);
+    if (Races *races = machine.races()) races->lane(warp, *copy.owner, offset_of(to), bytes, Access::Write, lane);
     delayed(machine, warp, copy);
   }
   ++machine.changes;

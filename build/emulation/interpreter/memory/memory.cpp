@@ -119,8 +119,10 @@ u8 *Memory::at(Warp &warp, Space space, u64 address, u32 bytes, Access access, u
     Block &owned = owner(block, u32(address), lane);
     const u32 offset = u32(address) & ((1u << RANK_SHIFT) - 1);
     check_under_way(owned, offset, bytes, access, lane);
-    if (Races *races = machine_.races())
+    if (Races *races = machine_.races()) {
       races->shared(warp.agent, owned, offset, bytes, access, Proxy::Generic, machine_.line_of(warp));
+      races->lane(warp, owned, offset, bytes, access, lane);
+    }
     if (access == Access::Write) ++machine_.changes;
     return place;
   }

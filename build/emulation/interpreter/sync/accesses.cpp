@@ -200,6 +200,15 @@ void Races::global(Agent agent, u64 address, u64 bytes, Access access, Proxy pro
   }
 }
 
+void Races::lane(Warp &warp, Block &owner, u32 offset, u32 bytes, Access access, u32 lane) {
+  if (access != Access::Read && access != Access::Write) return;
+  std::vector<LaneCell> &cells = state_->blocks[&owner].lanes;
+  cells.resize((owner.shared.size() + 3) / 4);
+  const LaneClock &clock = state_->warp(warp.agent).lanes;
+  const u32 line = state_->machine.line_of(warp);
+  touch_lane(cells, {clock, warp.agent, state_->stamps, line, lane, writes(access)}, offset, bytes);
+}
+
 void Races::lanes(Warp &warp, Block *owner, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active) {
   const u32 line = state_->machine.line_of(warp);
   u64 begin = 0, end = 0;
@@ -210,6 +219,8 @@ void Races::lanes(Warp &warp, Block *owner, const u64 (&addresses)[LANES], u32 b
     else
       global(warp.agent, begin, end - begin, access, Proxy::Generic, line);
   };
+  if (owner) EACH_LANE(lane)
+  this->lane(warp, *owner, u32(addresses[lane]) & ((1u << RANK_SHIFT) - 1), bytes, access, lane);
   EACH_LANE(lane) {
     const u64 address = addresses[lane];
     if (address >= begin && address + bytes <= end) continue;

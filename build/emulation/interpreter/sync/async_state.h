@@ -25,6 +25,7 @@ struct AsyncState {
   };
   std::deque<Product> products; // wgmma.mma_async, in order
   u64 product_group = 0;        // that the next product is in
+  bool products_fenced = false; // wgmma.fence, which the first product needs
 
   std::deque<std::function<void()>> tensor_stores; // tcgen05.st, until tcgen05.wait::st
 

@@ -128,8 +128,19 @@ OPERATION(BARRIER) {
 
 // a: members (place)
 OPERATION(BARRIER_WARP) {
-  const u32 lane = u32(__builtin_ctz(active)), members = warp.word(insn.a[0])[lane];
-  if (!(members >> lane & 1))
-    throw Fault(fault::DIVERGENCE, "a lane that is not a member executes bar.warp.sync", lane);
-  return together(machine, warp, members, active) ? Outcome::Next : Outcome::Blocked;
+  const u32 *members = warp.word(insn.a[0]); // lanes that are together may be members of several barriers
+  u32 all = 0;
+  EACH_LANE(lane) {
+    if (!(members[lane] >> lane & 1))
+      throw Fault(fault::DIVERGENCE, "a lane that is not a member executes bar.warp.sync", lane);
+    all |= members[lane];
+  }
+  if (!together(machine, warp, all, active)) return Outcome::Blocked;
+  Races *races = machine.races();
+  for (u32 rest = races ? active : 0; rest;) {
+    const u32 meeting = members[__builtin_ctz(rest)];
+    races->lanes_meet(warp, meeting);
+    rest &= ~meeting;
+  }
+  return Outcome::Next;
 }

@@ -44,6 +44,7 @@ void Races::acquire(Agent agent, u64 key) {
   WarpClock &warp = state_->warp(agent);
   warp.knows.join(state_->object(key, warp.cluster->number).given);
   warp.snapshot.reset();
+  warp.lanes.all(state_->stamps);
 }
 
 void Races::forget(u64 key) { state_->objects.erase(key); }
@@ -98,6 +99,7 @@ void know(Knowledge &to, const Knowledge &what) {
 
 void Races::strong(Agent agent, u64 address, bool reads, bool writes, Order order, Scope scope) {
   WarpClock &warp = state_->warp(agent);
+  warp.lanes.all(state_->stamps); // lanes may order each other by it: which ones is not tracked
   const bool acquires = order == Order::Acquire || order == Order::AcquireRelease;
   const bool releases = order == Order::Release || order == Order::AcquireRelease;
   const bool narrow = scope == Scope::Block || scope == Scope::Cluster;
@@ -131,6 +133,7 @@ void Races::strong(Agent agent, u64 address, bool reads, bool writes, Order orde
 
 void Races::fence(Agent agent, Order order, Scope scope) {
   WarpClock &warp = state_->warp(agent);
+  warp.lanes.all(state_->stamps);
   if (order != Order::Release && warp.pending) {
     warp.knows.join(*warp.pending);
     warp.pending.reset();
@@ -158,4 +161,12 @@ void Races::earlier_grids(Agent agent) {
   WarpClock &warp = state_->warp(agent);
   warp.knows.grids = std::max(warp.knows.grids, state_->machine.grid_of(*warp.warp).number + 1);
   warp.snapshot.reset();
+}
+
+void Races::lanes_meet(Warp &warp, u32 members) {
+  LaneClock &clock = state_->warp(warp.agent).lanes;
+  if ((members | warp.exited) == ALL_LANES)
+    clock.all(state_->stamps);
+  else
+    clock.some(state_->stamps, members);
 }

@@ -101,6 +101,7 @@ Agent Races::warp_begins(Warp &warp) {
   clock->knows.cluster = clock->cluster->number;
   clock->knows.grids = state.known_grids(grid.number);
   clock->knows.of(clock->source).seen = 1;
+  clock->lanes.all(state.stamps);
   state.warps[index] = std::move(clock);
   return (index + 1) << 1;
 }

@@ -45,6 +45,9 @@ public:
   void global(Agent agent, u64 address, u64 bytes, Access access, Proxy proxy, u32 line);
   // The same for the lanes of a warp, through the generic proxy; global, or shared memory of `owner`.
   void lanes(Warp &warp, Block *owner, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active);
+  // Shared memory, one lane against the others of its warp; and what orders them.
+  void lane(Warp &warp, Block &owner, u32 offset, u32 bytes, Access access, u32 lane);
+  void lanes_meet(Warp &warp, u32 members);
 
   // Synchronisation. Barriers: what arrives is kept under `key`, and given to waiters when the phase is complete.
   void arrive(Agent agent, u64 key, Order order = Order::Release);

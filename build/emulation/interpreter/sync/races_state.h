@@ -3,6 +3,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "lanes.h"
 #include "races.h"
 #include "shadow.h"
 
@@ -39,6 +40,7 @@ struct WarpClock {
   Scope fence_scope = Scope::Block;
   std::unique_ptr<Knowledge> pending; // what relaxed reads have seen, until a fence that acquires
   GroupClock groups[int(Kind::Count)];
+  LaneClock lanes;
 
   u32 step() { return knows.of(source).seen; }
   void advance() {
@@ -92,6 +94,7 @@ struct Redundant {
 
 struct BlockShadows {
   Shadow shared, tensor;
+  std::vector<LaneCell> lanes;
   size_t bytes = 0;
   bool has_tensor = false;
 };
@@ -117,6 +120,7 @@ struct Races::State {
   size_t last_range = 0;
   EpochSets sets;
   std::vector<Redundant> redundant; // of the store under way
+  u32 stamps = 0;                   // of what orders lanes
 
   void check_redundant();
   bool is_operation_source(const Epoch &epoch) const;

@@ -5,6 +5,7 @@
 
 #include "../copies/addresses.h"
 #include "../scalar/formats.h"
+#include "../sync/races.h"
 
 namespace {
 
@@ -76,6 +77,7 @@ OPERATION(tcgen05_alloc) {
   const u32 to = shared_in(warp, insn.a[0], insn.a[1], insn.immediate, lane);
   u8 *place = machine.memory().at(warp, Space::Shared, to, 4, Access::Write, lane);
   std::memcpy(place, &at, 4);
+  if (Races *races = machine.races()) races->lanes_meet(warp, ALL_LANES); // the whole warp has written it
   ++machine.changes;
   return Outcome::Next;
 }

@@ -146,6 +146,8 @@ void finish_until(Warp &warp, u64 group) {
 // descriptor, predicate of scale-d, columns, depth, element of A, of B, accumulator, flags
 OPERATION(wgmma) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
+  if (!async_of(warp).products_fenced)
+    throw Fault(fault::RACE, "the warp's first product: nothing orders its registers before it (wgmma.fence)");
   Product product{};
   product.worker = worker_in_group(machine, warp, Kind::Products);
   product.warp = &warp;
@@ -195,4 +197,8 @@ OPERATION(wgmma_wait) {
 }
 
 // Orders registers before products: their values are taken when a product is started.
-OPERATION(wgmma_fence) { return together(machine, warp, ALL_LANES, active) ? Outcome::Next : Outcome::Blocked; }
+OPERATION(wgmma_fence) {
+  if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
+  async_of(warp).products_fenced = true;
+  return Outcome::Next;
+}

@@ -63,11 +63,15 @@ class Sums:
         latent, scaling = self.latent, cute.make_rmem_tensor(2, cutlass.Float32)
         stage, parity = cutlass.Int32(0), cutlass.Int32(0)
         for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
-            cute.arch.barrier_arrive(barrier_id=FREE, number_of_threads=2 * GROUP)
-            shared.ring.wait_full(stage, parity)
             left = share.length - step * latent.keys
             if left < latent.keys:
+                # What is cleared is also read as keys: the first group comes here when it has scored them.
+                cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
+                shared.ring.wait_full(stage, parity)
                 self.clear(shared.stages, left, stage)
+            else:
+                cute.arch.barrier_arrive(barrier_id=FREE, number_of_threads=2 * GROUP)
+                shared.ring.wait_full(stage, parity)
             cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
             self.hear(scaling, shared)
             self.multiply(scaling)
@@ -81,10 +85,17 @@ class Sums:
 
     @cute.jit
     def clear(self, stages: cute.Tensor, left: cutlass.Int32, stage: cutlass.Int32) -> None:
-        """Zero the values behind the end of a sequence: a weight of zero would not hide what stands there, say NaN."""
-        for key in cutlass.range(left, self.latent.keys, unroll=1):
-            for part in cutlass.range_constexpr(VALUES // GROUP):
-                stages[key, part * GROUP + self.thread, stage] = stages.element_type(0)
+        """Zero the values behind the end of a sequence: a weight of zero would not hide what stands there, say NaN.
+
+        Both groups wait for it, so a thread writes 16 bytes at a time: swizzles leave those together.
+        """
+        vector = 128 // stages.element_type.width
+        nothing = cute.make_rmem_tensor((1, vector), stages.element_type)
+        nothing.fill(0)
+        across = VALUES // vector
+        pieces = cute.local_tile(stages, (1, vector), (None, None, stage))  # (1, vector, key, piece)
+        for key in cutlass.range(left + self.thread // across, self.latent.keys, GROUP // across, unroll=1):
+            cute.autovec_copy(nothing, pieces[None, None, key, self.thread % across])
         cute.arch.fence_view_async_shared()
 
     @cute.jit

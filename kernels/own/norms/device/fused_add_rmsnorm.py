@@ -43,16 +43,14 @@ class FusedAddRmsNorm(HeldRows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
-            safe = cutlass.min(row, total - 1)
-            mine = row < total
-            values = self.read(x, self.offset(x, safe))
+            present = self.present(row, total)
+            values = self.read(x, self.offset(x, row), present)
             weights = self.read(weight, cutlass.Int64(0))
-            self.accumulate(residual, self.offset(residual, safe), values, mine)
+            self.accumulate(residual, self.offset(residual, row), values, present)
             self.normalise(values, weights, eps)
-            if mine:
+            if row < total:
                 for i in cutlass.range_constexpr(self.depth):
-                    self.store(out, self.offset(out, safe), 0, i, values[None, i].load())
+                    self.store(out, self.offset(out, row), 0, i, values[None, i].load())
 
 
 def compile_fused_add_rmsnorm(dtype: Any, hidden: int, threads: int) -> Any:

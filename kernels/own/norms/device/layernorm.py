@@ -43,12 +43,12 @@ class LayerNorm(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
+            # Lanes without a row of their own read and write nothing: the last one may be written in place.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
             held = self.registers(x.element_type)
             if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held)
+                self.fetch(x, source, 0, held, 0.0, self.present(row, total))
 
             def add(total: Any, group: Any) -> Any:
                 return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)

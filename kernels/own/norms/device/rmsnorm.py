@@ -33,12 +33,12 @@ class RmsNorm(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
+            # Lanes without a row of their own read and write nothing: the last one may be written in place.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
             held, weights = self.registers(x.element_type), self.registers(weight.element_type)
             if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held)
+                self.fetch(x, source, 0, held, 0.0, self.present(row, total))
                 self.fetch(weight, cutlass.Int64(0), 0, weights)
             mine = self.fold(x, source, held, lambda value, group: squares(value, held), cutlass.Float32(0))
             factor = cute.math.rsqrt(self.shared(mine, operator.add) * (1.0 / self.columns) + eps)

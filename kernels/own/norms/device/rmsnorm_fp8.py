@@ -56,19 +56,17 @@ class RmsNormFp8(HeldRows):
         split, total, first = self.split, cute.size(x, mode=[0]), self.first()
         if first < total:
             row = split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
-            safe = cutlass.min(row, total - 1)
-            mine = row < total
-            values = self.read(x, self.offset(x, safe))
+            present = self.present(row, total)
+            values = self.read(x, self.offset(x, row), present)
             if cutlass.const_expr(residual is not None):
-                self.accumulate(residual, self.offset(residual, safe), values, mine)
+                self.accumulate(residual, self.offset(residual, row), values, present)
             self.normalise(values, self.read(weight, cutlass.Int64(0)), eps)
             divisor = float8.scale_of(self.shared(float8.size(values.load()), cute.arch.fmax), self.least)
-            if mine:
+            if row < total:
                 for i in cutlass.range_constexpr(self.depth):
                     index = self.index(0, i)
                     if index < split.vectors:
-                        target = at(out, self.offset(out, safe) + index * split.vector, split.vector)
+                        target = at(out, self.offset(out, row) + index * split.vector, split.vector)
                         float8.store(values[None, i].load() * (1.0 / divisor), target)
                 if split.index(thread, 0) == 0:
                     scale[row] = divisor

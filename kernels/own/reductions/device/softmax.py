@@ -37,12 +37,12 @@ class Softmax(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
+            # Lanes without a row of their own read and write nothing: the last one may be written in place.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
             held = self.registers(x.element_type)
             if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held, _NONE)
+                self.fetch(x, source, 0, held, _NONE, self.present(row, total))
             near, start = (self.stage(x, source), 0) if cutlass.const_expr(self.staged) else (x, source)
             self.meet()
             nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from precast.build.emulation.errors import EmulationFault
 from tests.helpers.emulation import kernel, run_ptx
 from tests.helpers.emulation.operands import Operand, copy_to_shared, descriptor, operand
 from tests.helpers.emulation.registers import Array, codes, declare, names, small_values, vector
@@ -59,7 +60,9 @@ def move(what: str, registers: list[str], pointer: str) -> str:
     return "\n".join([*lines, "}"])
 
 
-def run(shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, **options: Any) -> Array:
+def run(
+    shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, *, fence: bool = True, **options: Any
+) -> Array:
     """The accumulators after one product."""
     d = names("d", len(c))
     body = [
@@ -76,7 +79,7 @@ def run(shape: str, tail: str, a: Operand | Array, b: Operand, c: Array, **optio
         held = names("a", 4)
         body += [declare(held), move("ld", held, "in_a")]
         left = vector(held)
-    body += [move("ld", d, "in_c"), "fence.proxy.async.shared::cta; bar.sync 0;", "wgmma.fence.sync.aligned;"]
+    body += [move("ld", d, "in_c"), "fence.proxy.async.shared::cta; bar.sync 0;", "wgmma.fence.sync.aligned;" * fence]
     body.append(f"wgmma.mma_async.sync.aligned.{shape} {vector(d)}, {left}, db, {tail};")
     body += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;", move("st", d, "out")]
     out = np.zeros_like(c)
@@ -154,3 +157,10 @@ def test_with_a_seed_the_result_is_there_after_the_wait() -> None:
     for seed in range(1, 4):
         got = run("m64n16k16.f32.f16.f16", "1, 1, 1, 0, 0", left, right, spread_d(c, "f32"), seed=seed, delay=50)
         np.testing.assert_array_equal(got, spread_d(a @ b.T + c, "f32"))
+
+
+def test_the_first_product_of_a_warp_needs_a_fence() -> None:
+    a, b, c = matrices(16, 16, "f16", "f16")
+    left, right = (operand(codes(each, "f16"), 16, "32B", mn_major=False) for each in (a, b))
+    with pytest.raises(EmulationFault, match=r"wgmma\.fence"):
+        run("m64n16k16.f32.f16.f16", "1, 1, 1, 0, 0", left, right, spread_d(c, "f32"), fence=False)

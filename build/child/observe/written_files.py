@@ -1,0 +1,39 @@
+"""Written files: the files whose content this process made itself, so that they are not inputs."""
+
+from __future__ import annotations
+
+import os
+
+
+class WrittenFiles:
+    """The files that were made, or emptied, by this process.
+
+    >>> written = WrittenFiles()
+    >>> written.open("/nowhere/made", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    >>> written.open(__file__, os.O_WRONLY | os.O_CREAT | os.O_EXCL)  # refused: it exists
+    >>> written.open(__file__, os.O_WRONLY | os.O_APPEND)  # what was in it stays
+    >>> "/nowhere/made" in written, __file__ in written
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def open(self, name: str, flags: int) -> None:
+        """A file is about to be opened with these flags; the system may still refuse."""
+        if name in self._names or not flags & (os.O_WRONLY | os.O_RDWR):
+            return
+        if os.path.exists(name):
+            creation = bool(flags & os.O_TRUNC) and not flags & os.O_EXCL and os.access(name, os.W_OK)
+        else:
+            creation = bool(flags & os.O_CREAT)
+        if creation:
+            self._names.add(name)
+
+    def rename(self, source: str, target: str) -> None:
+        """A file is about to get another name."""
+        if source in self._names:
+            self._names.add(target)
