@@ -33,7 +33,7 @@ from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.evidence import EMULATION
 
-EMULATOR = 1  # raise it when the emulator finds more, or computes otherwise
+EMULATOR = 2  # raise it when the emulator finds more, or computes otherwise
 DELAYS = (200, 0, 5000)  # turns; with one alone, a fault may stay hidden that another shows
 MOST = 1 << 20  # elements of a problem
 _BUDGET = 1 << 25  # warp instructions of a variant: a few seconds

@@ -12,7 +12,7 @@ from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.cases import filled
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import FIRST, Schedule
-from precast.kernels.authoring.verification.verify import verify
+from precast.kernels.authoring.verification.verify import unverifiable, verify
 from precast.loader.contract.format.config import Config
 
 OPERATIONS = 1024  # as many operations of a problem for each element that it may have
@@ -55,7 +55,8 @@ class Emulated:
 
 def emulate(kernel: EmulatedKernel, declaration: Declaration, config: Config, how: Emulated) -> Iterator[Check]:
     """The checks of the problems that are small enough; one that says why for each that is not."""
-    assert declaration.problems
+    if not declaration.verifiable or declaration.problems is None:
+        raise unverifiable(declaration)
     declared = [dict(problem) for problem in declaration.problems(config)]
     if how.problem is not None:
         yield from _runs(kernel, declaration, config, filled(how.problem, declared), how, most=None)

@@ -90,14 +90,7 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
         return ()
     _operators(given, Target.parse(target), operator, record)
     words = target.removeprefix("sm_")
-    made = (Design.of_metadata(m) for m in seen if m.supports(given, target_sm=words))
-    return tuple(design for design in made if not _launches_nothing(design))
-
-
-def _launches_nothing(design: Design) -> bool:
-    """Whether a product of fewer tiles than a cluster has blocks is an empty grid, which CUDA refuses: these operators
-    ask their callers to keep such products away, and ``gemm`` is for any size."""
-    return design.scheduler == "static" and design.fallback_cluster is not None
+    return tuple(Design.of_metadata(m) for m in seen if m.supports(given, target_sm=words))
 
 
 def _lists_operands(metadata: Any) -> bool:

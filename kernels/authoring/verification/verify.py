@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
-from precast.kernels.authoring.errors import DeclarationError, SourceError
+from precast.kernels.authoring.errors import DeclarationError, SourceError, described
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, Schedule, scenarios
@@ -53,14 +53,11 @@ def verify(
 
     An output that is None is skipped.
     """
-    if not declaration.verifiable:
-        raise DeclarationError(
-            f"{declaration.op} cannot be verified: give its @kernel problems, inputs, outputs and a reference"
-        )
+    if not declaration.verifiable or declaration.problems is None:
+        raise unverifiable(declaration)
     import torch
 
     gpu = torch.device(device).type == "cuda"
-    assert declaration.problems
     runner = _OneProblem(launch, declaration, config, device, gpu, seed, most, schedules)
     large = dict(declaration.large(config)) if declaration.large else None
     if problem is not None:
@@ -77,6 +74,13 @@ def verify(
             yield _left_out(large, "it was not requested" if gpu else "it has too many elements for the CPU")
 
 
+def unverifiable(declaration: Declaration) -> DeclarationError:
+    """What a kernel lacks that cannot be verified."""
+    return DeclarationError(
+        f"{declaration.op} cannot be verified: give its @kernel problems, inputs, outputs and a reference"
+    )
+
+
 def _too_large(most: int) -> str:
     return f"it has more than {most} elements, the limit of this run"
 
@@ -86,7 +90,7 @@ def _left_out(problem: Problem, reason: str) -> Check:
 
 
 def _broken(problem: Problem, error: Exception, scenario: str = "", elements: int = 0) -> Check:
-    fault = f"it raised {type(error).__name__}: {error}"
+    fault = f"it raised {described(error)}"
     return Check(
         problem=problem, output="", error=math.inf, fault=fault, scenario=scenario, elements=elements, broke=True
     )

@@ -12,7 +12,7 @@ import pytest
 
 from precast.build.emulation.errors import Unsupported
 from precast.build.store.store import Store
-from precast.build.verification.emulations import EmulationOptions
+from precast.build.verification.emulations import EMULATOR, EmulationOptions
 from precast.cli import main
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.launching.cases import LeftOut, Selected
@@ -108,7 +108,7 @@ def test_what_is_right_is_recorded_as_emulated_and_is_no_evidence_of_a_gpu(
     one = next(artifact for artifact in Cache(place).op("scale").artifacts if artifact.evidence)
     (entry,) = one.evidence
     assert {name: entry[name] for name in ("check", "emulated", "seeds", "seed", "failed", "problems", "date")} == {
-        "check": "emulate", "emulated": 1, "seeds": 4, "seed": 2, "failed": [], "problems": 1,
+        "check": "emulate", "emulated": EMULATOR, "seeds": 4, "seed": 2, "failed": [], "problems": 1,
         "date": "2023-11-14T22:13:20Z",
     }  # fmt: skip
     assert "gpu" not in entry and "capability" not in entry
