@@ -11,6 +11,7 @@ from typing import Any
 from precast.kernels.adapters.operators import arguments
 from precast.kernels.adapters.operators.catalogue import choose
 from precast.kernels.adapters.operators.config import Design, Operands
+from precast.kernels.adapters.operators.corrections import correct
 from precast.loader.contract.format.target import Target
 
 _BLACKWELL = 10
@@ -31,24 +32,9 @@ def compile_operator(question: arguments.Question, design: Design, operator: typ
             from precast.kernels.adapters.operators.without_k_device import take_no_k
 
             take_no_k(chosen, given, question.epilogue)
-            if design.fallback_cluster is not None and design.scheduler == "static":
-                _launch_a_cluster(chosen.impl)
+            correct(chosen.impl)
     with _callers_stream():
         return chosen.compile(given, target_sm=str(target).removeprefix("sm_")).compiled_obj
-
-
-def _launch_a_cluster(implementation: Any) -> None:
-    """Let an operator with clusters of two sizes launch at least one: it rounds their number down, and for a product
-    smaller than a cluster launched an empty grid, which CUDA refuses. Blocks beyond the product store nothing."""
-    import cutlass
-
-    original = implementation._compute_preferred_cluster_grid
-
-    def compute(*passed: Any) -> tuple[Any, ...]:
-        parameters, (m, n, clusters), *rest = original(*passed)
-        return parameters, (m, n, cutlass.max(clusters, 1)), *rest
-
-    implementation._compute_preferred_cluster_grid = compute
 
 
 @contextlib.contextmanager

@@ -32,6 +32,10 @@ kernels:
     targets: [sm_100a]
     config: {dtype: bfloat16, out_dtype: bfloat16}
     tuned: {tile: [[128, 128]], cluster: [[1, 1]]}
+  - kernel: gemm # few rows
+    targets: [sm_100a]
+    config: {dtype: bfloat16, out_dtype: bfloat16}
+    tuned: {tile: [[64, 8]]}
   - kernel: gemm # what the epilogue gives of nothing, and what it rounds on the way
     targets: [sm_100a]
     config: {dtype: bfloat16, out_dtype: bfloat16, epilogue: "relu(alpha * accum + beta * C + bias)"}
