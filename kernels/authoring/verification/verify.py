@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
-from precast.kernels.authoring.errors import DeclarationError, SourceError, described
+from precast.kernels.authoring.errors import DeclarationError, SourceError
 from precast.kernels.authoring.verification.check import Check, sizes
+from precast.kernels.authoring.verification.raised import described
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, Schedule, scenarios
 from precast.loader.contract.format.config import Config

@@ -42,7 +42,8 @@ kernels:
   - kernel: gemm # clusters of two sizes, and pairs of blocks
     targets: [sm_100a]
     config: {dtype: bfloat16, out_dtype: bfloat16}
-    tuned: {tile: [[256, 128]], cluster: [[4, 1]], fallback_cluster: [[2, 1]], scheduler: [dynamic, static], two_cta: true}
+    tuned:
+      {tile: [[256, 128]], cluster: [[4, 1]], fallback_cluster: [[2, 1]], scheduler: [dynamic, static], two_cta: true}
   - {kernel: fused_add_rmsnorm, config: {dtype: bfloat16, hidden: 128}} # several rows to a block
   - {kernel: rmsnorm_fp8, config: {dtype: bfloat16, hidden: 128, residual: true}}
   - {kernel: mla_decode, config: {dtype: bfloat16, page: 16}, tuned: {keys: [64]}, targets: [sm_90a]}
