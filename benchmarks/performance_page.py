@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
@@ -10,10 +10,10 @@ Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 HEAD = """# Performance
 
-`make bench` writes this page from `benchmarks/results`, which has every measured size: do not edit it.
-[benchmarking.md](benchmarking.md) explains how times are measured. Each figure is compared with its peer of the same
-run, since clocks differ from day to day. A ratio is the peer's time over ours: above 1, ours is faster.
+Each figure is compared with its peer of the same run, since clocks differ from day to day. A ratio is the peer's time
+over ours: above 1, ours is faster. [benchmarking.md](benchmarking.md) explains how times are measured.
 """
+FOOT = "\n`make bench` writes this page and its pictures from `benchmarks/results`, which has every measured size.\n"
 NONE = """
 No machine was measured yet. On a machine with a GPU:
 
@@ -29,6 +29,15 @@ STREAMED = 64 << 20  # bytes: more than an L2 cache holds, and far longer than a
 NEAR = 0.92  # of a copy
 LEVEL = 0.03  # two times that differ by less count as one
 LOSSES = 12  # that are named
+PICTURES = (
+    ("memory-bound", "memory-bound", "Memory-bound kernels", "A point is a size; the peer is the fastest of torch,"
+     " `torch.compile`, quack and FlashInfer."),
+    ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` and `torch.mm`, at sizes of models that the tuning did not see."),
+    ("llama", "llama", "Layers of a model", "Four layers of Llama 3 8B, each side in a CUDA graph."),
+    ("figures", "serving-start", "Starts", "A [service](serving.md) of four layers, until its first answer."),
+    ("figures", "calls", "Calls", "Host time of a call from Python, with small tensors."),
+)  # fmt: skip
+"""Plots: the part that has their figures, their file, a heading, and a line about them."""
 PEERS = ("torch", "torch.compile", "quack", "FlashInfer")
 INTRODUCTION = """\
 Memory-bound kernels, at sizes from a step of decoding to long prompts, as `loader.get` chooses them by measurements.
@@ -43,26 +52,36 @@ def page(results: Results) -> str:
     >>> "No machine was measured yet" in page({})
     True
     """
-    parts = [HEAD]
+    parts = [HEAD, *_pictures({name for found in results.values() for name in found})]
     for _, found in sorted(results.items()):
         machines = [found[name]["machine"] for name in RENDERED if name in found]
         if machines:
-            shared = _facts(machines[0]) if len({_facts(machine) for machine in machines}) == 1 else ""
+            whole = {_facts(machine) for machine in machines if "cuda" in machine}
+            shared = whole.pop() if len(whole) == 1 else ""
             parts.append(f"\n## {machines[0]['name']}\n" + (f"\n{shared}.\n" if shared else ""))
             for name, render in RENDERED.items():
                 if name in found:
                     text = "\n".join(render(found[name]["data"]))
-                    parts.append(f"\n{section(found[name], shared)}\n\n{text}\n")
-    return "".join(parts if len(parts) > 1 else [*parts, NONE])
+                    parts.append(f"\n### {TITLES[name]}\n\n{section(found[name], shared)}\n\n{text}\n")
+    return "".join([*parts, FOOT] if len(parts) > 1 else [*parts, NONE])
+
+
+def _pictures(measured: Collection[str]) -> Iterator[str]:
+    """The plots whose figures were measured."""
+    for part, file, title, about in PICTURES:
+        if part in measured:
+            yield f"\n## {title}\n\n{about}\n\n![{title}](images/{file}.svg)\n"
 
 
 def section(part: Mapping[str, Any], shared: str) -> str:
-    """What was run and when, and on what, unless all parts share that."""
-    return f"`{part['command']}`, {part['date']}" + ("." if shared else f": {_facts(part['machine'])}.")
+    """What was run and when, and on what, unless that is what all parts share."""
+    facts = _facts(part["machine"])
+    return f"`{part['command']}`, {part['date']}" + ("." if facts == shared else f": {facts}.")
 
 
 def _facts(machine: Mapping[str, Any]) -> str:
-    facts = [f"driver {machine['driver_version']}", f"torch {machine['torch']}", f"CUDA {machine['cuda']}"]
+    facts = [f"driver {machine['driver_version']}", f"torch {machine['torch']}"]
+    facts += [f"CUDA {machine['cuda']}"] if machine.get("cuda") else []
     clocks = [machine.get(name) for name in ("clocks.max.sm", "clocks.max.mem")]
     facts += [f"clocks up to {clocks[0]} and {clocks[1]} (memory)"] if all(clocks) else []
     facts += [f"limited to {machine['power.limit']}"] if machine.get("power.limit") else []
@@ -154,7 +173,7 @@ def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"- {kind}: {mean:.2f} in the geometric mean of {counted(len(ratios), 'size')}."
             yield f"  Ours is slower by more than {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
     yield ""
-    yield "*GB/s* and *of a copy* are those of the largest size, the ratios geometric means of all sizes:"
+    yield "*GB/s* and *of a copy* are those of the largest size, the ratios geometric means of all sizes."
     yield ""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -272,6 +291,14 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Largest relative error, against float32: {errors}."
 
 
+def figures(report: Mapping[str, Any]) -> Iterator[str]:
+    """Single figures of the loader, of starts and of large problems."""
+    yield "Each row is from one run of `benchmarks/loader.py` or `benchmarks/kernels.py`. The first was measured with the"
+    yield "call path in the loader's wheel, the others with the call path in the caches, where it was before."
+    yield ""
+    yield from _table(["", "precast", "compared with"], [[row["what"], row["precast"], row["peers"]] for row in report["rows"]])
+
+
 def loader(report: Mapping[str, Any]) -> Iterator[str]:
     """A table for each section."""
     for name, rows in sorted(report.items()):
@@ -294,6 +321,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
+TITLES = {
+    "memory-bound": "Memory-bound kernels by size",
+    "kernels": "Kernels",
+    "gemm-bfloat16": "Matrix products in bfloat16",
+    "gemm-float8": "Matrix products in float8",
+    "llama": "Layers, fused and separate",
+    "llama-compile": "Layers and `torch.compile`",
+    "loader": "The loader",
+    "figures": "Single figures",
+}
 RENDERED = {
     "memory-bound": memory_bound,
     "kernels": kernels,
@@ -302,4 +339,5 @@ RENDERED = {
     "llama": llama,
     "llama-compile": llama,
     "loader": loader,
+    "figures": figures,
 }
