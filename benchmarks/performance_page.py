@@ -296,7 +296,9 @@ def figures(report: Mapping[str, Any]) -> Iterator[str]:
     yield "Each row is from one run of `benchmarks/loader.py` or `benchmarks/kernels.py`. The first was measured with the"
     yield "call path in the loader's wheel, the others with the call path in the caches, where it was before."
     yield ""
-    yield from _table(["", "precast", "compared with"], [[row["what"], row["precast"], row["peers"]] for row in report["rows"]])
+    yield from _table(
+        ["", "precast", "compared with"], [[row["what"], row["precast"], row["peers"]] for row in report["rows"]]
+    )
 
 
 def loader(report: Mapping[str, Any]) -> Iterator[str]:

@@ -18,7 +18,9 @@ def picture(figures: Mapping[str, Any]) -> str:
     for row in rows:
         ours = row["what"].startswith("precast")
         note = f"{row['what']}: {row['us']} us"
-        bars.append(Bar(row["what"], [Part(row["us"], "ours" if ours else "peer", note)], f"{row['us']:.1f} µs", bold=ours))
+        bars.append(
+            Bar(row["what"], [Part(row["us"], "ours" if ours else "peer", note)], f"{row['us']:.1f} µs", bold=ours)
+        )
     picture = Picture(WIDTH, 16 + STEP * len(bars), "Host time of a call with small tensors, in microseconds")
     draw(picture, bars, 0, 8, WIDTH - 8)
     return picture.to_svg()

@@ -29,7 +29,10 @@ def picture(starts: Mapping[str, Any], products: Mapping[str, Any]) -> str:
         bars.append(
             Bar(
                 name,
-                [Part(importing, fills[1], f"imports: {importing:.2f} s"), Part(kernels, fills[0], f"kernels: {kernels:.2f} s")],
+                [
+                    Part(importing, fills[1], f"imports: {importing:.2f} s"),
+                    Part(kernels, fills[0], f"kernels: {kernels:.2f} s"),
+                ],
                 f"{median(run['answered'] for run in cases[case]):.1f} s",
                 bold=case == "attached",
             )
@@ -38,7 +41,9 @@ def picture(starts: Mapping[str, Any], products: Mapping[str, Any]) -> str:
     picture.text(8, 20, "A service's first answer", "title")
     picture.text(8, 38, "four layers of Llama 3 8B, from the start of the process", "small", fill="soft")
     bottom = draw(picture, bars, 0, 68, MIDDLE - 20)
-    picture.legend(8, bottom + 22, [("pale", "Python imports"), ("ours", "kernels loaded"), ("wait", "kernels compiled")])
+    picture.legend(
+        8, bottom + 22, [("pale", "Python imports"), ("ours", "kernels loaded"), ("wait", "kernels compiled")]
+    )
     picture.text(MIDDLE + 12, 20, "gemm, compared with torch.mm", "title")
     ratio = mean([row["ratio"] for row in products["rows"]])
     count = len(products["rows"])

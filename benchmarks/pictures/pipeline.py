@@ -44,7 +44,9 @@ def _side(picture: Picture, x: float, wide: float, fill: str, name: str, about: 
     picture.text(x + 18 + width_of(name, "small") * 1.3, 28, about, "small", fill="soft")
 
 
-def _stage(picture: Picture, x: float, wide: float, name: str, lines: tuple[str, ...] | list[str], fill: str = "ink") -> None:
+def _stage(
+    picture: Picture, x: float, wide: float, name: str, lines: tuple[str, ...] | list[str], fill: str = "ink"
+) -> None:
     picture.frame(x, 48, wide, 80, fill="paper")
     picture.text(x + wide / 2, 73, name, "title", fill=fill, at="middle")
     picture.text(x + wide / 2, 94, lines[0], "small", fill="soft", at="middle")

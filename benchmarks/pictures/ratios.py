@@ -32,7 +32,9 @@ def memory_bound(rows: Rows) -> str:
         peer, taken = min(row["peers"].items(), key=lambda item: (item[1], item[0]))
         ratio = taken / row["us"]
         config = [f"{name} {value}" for name, value in {**row["config"], **row["problem"]}.items() if name != "dtype"]
-        note = f"{row['op']} {', '.join(config)}: {ratio:.2f} times as fast as {peer} ({row['us']:.1f} and {taken:.1f} us)"
+        note = (
+            f"{row['op']} {', '.join(config)}: {ratio:.2f} times as fast as {peer} ({row['us']:.1f} and {taken:.1f} us)"
+        )
         panels.setdefault(row["op"], []).append(Point(row["bytes"], ratio, note))
     ticks = [(size, amount(size)) for size in (1e6, 3e7, 1e9)]
     grid = Grid(
@@ -40,7 +42,9 @@ def memory_bound(rows: Rows) -> str:
     )
     height = int(grid.height(len(panels)))
     picture = Picture(WIDTH, height + 22, "The time of the best peer over ours, by bytes moved, a panel for each op")
-    grid.draw(picture, [Panel(op, points, f"mean {mean([p.ratio for p in points]):.2f}×") for op, points in panels.items()])
+    grid.draw(
+        picture, [Panel(op, points, f"mean {mean([p.ratio for p in points]):.2f}×") for op, points in panels.items()]
+    )
     picture.legend(grid.left, height + 10, LEGEND)
     return picture.to_svg()
 
@@ -62,7 +66,11 @@ def products(reports: Sequence[Mapping[str, Any]]) -> str:
     height = int(grid.height(1))
     picture = Picture(WIDTH, height + 22, "The time of torch's matrix product over ours, by the number of rows m")
     panels = [
-        Panel(report["dtype"], list(product_points(report["rows"])), f"mean {mean([r['ratio'] for r in report['rows']]):.2f}×")
+        Panel(
+            report["dtype"],
+            list(product_points(report["rows"])),
+            f"mean {mean([r['ratio'] for r in report['rows']]):.2f}×",
+        )
         for report in reports
     ]
     grid.draw(picture, panels)
@@ -75,7 +83,9 @@ def layers(report: Mapping[str, Any], compiled: Mapping[str, Any] | None) -> str
     panels = [Panel("torch", [_layers_point(row, "ratio", "torch") for row in report["rows"]])]
     if compiled:
         key = "ratio to torch.compile"
-        panels.append(Panel("torch.compile", [_layers_point(r, key, "torch.compile") for r in compiled["rows"] if key in r]))
+        panels.append(
+            Panel("torch.compile", [_layers_point(r, key, "torch.compile") for r in compiled["rows"] if key in r])
+        )
     panels = [Panel(p.name, p.points, f"mean {mean([point.ratio for point in p.points]):.2f}×") for p in panels]
     grid = Grid(
         columns=2, high=110, sizes=(0.8, 5000), ratios=(0.95, 1.65), ratio_ticks=(1, 1.2, 1.4, 1.6),

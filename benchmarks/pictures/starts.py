@@ -62,7 +62,9 @@ def picture(results: Mapping[str, Any]) -> str:
     """The bars, and what the colours mean."""
     bars = bars_of(results)
     rows = -(-len(PARTS) // 2)
-    picture = Picture(WIDTH, 20 + STEP * len(bars) + 16 + 20 * rows, "Seconds of each part of a start, until the first answer")
+    picture = Picture(
+        WIDTH, 20 + STEP * len(bars) + 16 + 20 * rows, "Seconds of each part of a start, until the first answer"
+    )
     bottom = draw(picture, bars, 0, 12, WIDTH - 8)
     right = 190 + width_of(PARTS["process"][0], "small") + 24
     for place, (name, fill) in enumerate(PARTS.values()):

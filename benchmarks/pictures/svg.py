@@ -36,7 +36,9 @@ class Picture:
     title: str
     shapes: list[str] = field(default_factory=list)
 
-    def box(self, x: float, y: float, wide: float, high: float, fill: str, *, title: str = "", round: float = 2) -> None:
+    def box(
+        self, x: float, y: float, wide: float, high: float, fill: str, *, title: str = "", round: float = 2
+    ) -> None:
         """A filled box."""
         note = f"<title>{escape(title)}</title>" if title else ""
         self.shapes.append(
@@ -69,13 +71,21 @@ class Picture:
         self.shapes.append(f'<circle class="f-{fill} dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">{note}</circle>')
 
     def text(
-        self, x: float, y: float, text: str, role: str = "label", *, fill: str = "ink", at: str = "start", more: str = ""
+        self,
+        x: float,
+        y: float,
+        text: str,
+        role: str = "label",
+        *,
+        fill: str = "ink",
+        at: str = "start",
+        more: str = "",
     ) -> None:
         """A text; ``role`` is title, label or small, ``more`` further classes."""
         names = " ".join(filter(None, (role, f"f-{fill}", more)))
         self.shapes.append(
             f'<text class="{names}" x="{x:.1f}" y="{y:.1f}"'
-            f'{"" if at == "start" else f" text-anchor={quoteattr(at)}"}>{escape(text)}</text>'
+            f"{'' if at == 'start' else f' text-anchor={quoteattr(at)}'}>{escape(text)}</text>"
         )
 
     def legend(self, x: float, y: float, entries: list[tuple[str, str]]) -> None:

@@ -101,7 +101,11 @@ def test_the_readme_opens_with_a_picture_and_lines_that_work() -> None:
     shown = ["](docs/images/pipeline-short.svg)", "```sh", "```python", "](docs/images/glance.svg)"]
     places = [text.index(mark) for mark in shown]
     assert places == sorted(places) and "\n|" not in text
-    typed = [line for block in (blocks("README.md", "sh")[0], blocks("README.md", "python")[0]) for line in block.splitlines()]
+    typed = [
+        line
+        for block in (blocks("README.md", "sh")[0], blocks("README.md", "python")[0])
+        for line in block.splitlines()
+    ]
     assert len([line for line in typed if line.strip()]) <= 10
 
 
