@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pictures import calls, glance, pipeline, ratios, starts
+from pictures import calls, glance, pipeline, ratios, stages, starts
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -28,6 +28,7 @@ def drawn(results: Path = RESULTS) -> dict[str, str]:
         return read(f"{GPU}/{name}.json")["data"]
 
     return {
+        "pipeline.svg": stages.draw(),
         "pipeline-short.svg": pipeline.draw(),
         "glance.svg": glance.picture(read("serving-start.json"), part("gemm-bfloat16")),
         "memory-bound.svg": ratios.memory_bound(part("memory-bound")["rows"]),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from performance_page import counted, fastest, library_of
+from performance_tables import counted, fastest, library_of
 from systems import SYSTEMS
 
 HEAD = """# Kernels

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pictures.scale import Scale
-from pictures.svg import Picture, width_of
+from pictures.svg import TIMES, Picture, width_of
 
 WIDTH = 736
 
@@ -70,7 +70,7 @@ class Grid:
         for ratio in self.ratio_ticks:
             picture.line(x, up(ratio), x + wide, up(ratio), "soft" if ratio == 1 else "line", dashed=ratio == 1)
             if first:
-                picture.text(x - 6, up(ratio) + 4, f"{ratio:g}×", "small", fill="soft", at="end")
+                picture.text(x - 6, up(ratio) + 4, f"{ratio:g}{TIMES}", "small", fill="soft", at="end")
         for size, text in self.size_ticks:
             half = width_of(text, "small") / 2
             middle = min(max(across(size), x + half - 6), x + wide - half + 6)

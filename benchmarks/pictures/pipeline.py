@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pictures.svg import Picture, width_of
+from pictures.svg import TIMES, Picture, width_of
 
 WIDTH, HEIGHT = 736, 172
 TITLE = (
@@ -21,7 +21,7 @@ def draw() -> str:
     _side(picture, 1, 440, "ours", "BUILD HOST", "the compiler, gcc; no GPU")
     _side(picture, 489, 246, "good", "SERVER", "no compiler")
     for x, name, *lines in (
-        (20, "manifest", "kernels × configs", "mine.yaml"),
+        (20, "manifest", f"kernels {TIMES} configs", "mine.yaml"),
         (168, "cache", "compiled code", "index, blobs"),
         (316, "wheel", "what pip installs", "mine….whl"),
     ):

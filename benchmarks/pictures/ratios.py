@@ -1,4 +1,4 @@
-"""How many times as fast as the best peer a kernel is: memory-bound kernels by size, products by m, layers by tokens."""
+"""How many times as fast as its best peer a kernel is: by bytes, products by m, layers of a model by tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pictures.panels import WIDTH, Grid, Panel, Point
 from pictures.scale import amount
-from pictures.svg import Picture
+from pictures.svg import TIMES, Picture
 
 Rows = Sequence[Mapping[str, Any]]
 LEVEL = 0.03  # two times that differ by less count as one
@@ -25,6 +25,11 @@ def mean(ratios: Sequence[float]) -> float:
     return exp(sum(log(ratio) for ratio in ratios) / len(ratios))
 
 
+def panel(name: str, points: Sequence[Point]) -> Panel:
+    """A panel that says the mean of its ratios."""
+    return Panel(name, points, f"mean {mean([point.ratio for point in points]):.2f}{TIMES}")
+
+
 def memory_bound(rows: Rows) -> str:
     """A panel for each op."""
     panels: dict[str, list[Point]] = {}
@@ -32,9 +37,8 @@ def memory_bound(rows: Rows) -> str:
         peer, taken = min(row["peers"].items(), key=lambda item: (item[1], item[0]))
         ratio = taken / row["us"]
         config = [f"{name} {value}" for name, value in {**row["config"], **row["problem"]}.items() if name != "dtype"]
-        note = (
-            f"{row['op']} {', '.join(config)}: {ratio:.2f} times as fast as {peer} ({row['us']:.1f} and {taken:.1f} us)"
-        )
+        times = f"{ratio:.2f} times as fast as {peer} ({row['us']:.1f} and {taken:.1f} us)"
+        note = f"{row['op']} {', '.join(config)}: {times}"
         panels.setdefault(row["op"], []).append(Point(row["bytes"], ratio, note))
     ticks = [(size, amount(size)) for size in (1e6, 3e7, 1e9)]
     grid = Grid(
@@ -42,9 +46,7 @@ def memory_bound(rows: Rows) -> str:
     )
     height = int(grid.height(len(panels)))
     picture = Picture(WIDTH, height + 22, "The time of the best peer over ours, by bytes moved, a panel for each op")
-    grid.draw(
-        picture, [Panel(op, points, f"mean {mean([p.ratio for p in points]):.2f}×") for op, points in panels.items()]
-    )
+    grid.draw(picture, [panel(op, points) for op, points in panels.items()])
     picture.legend(grid.left, height + 10, LEGEND)
     return picture.to_svg()
 
@@ -65,14 +67,7 @@ def products(reports: Sequence[Mapping[str, Any]]) -> str:
     )  # fmt: skip
     height = int(grid.height(1))
     picture = Picture(WIDTH, height + 22, "The time of torch's matrix product over ours, by the number of rows m")
-    panels = [
-        Panel(
-            report["dtype"],
-            list(product_points(report["rows"])),
-            f"mean {mean([r['ratio'] for r in report['rows']]):.2f}×",
-        )
-        for report in reports
-    ]
+    panels = [panel(report["dtype"], list(product_points(report["rows"]))) for report in reports]
     grid.draw(picture, panels)
     picture.legend(grid.left, height + 10, [("ours", "as fast as torch, or faster"), LEGEND[1]])
     return picture.to_svg()
@@ -80,13 +75,11 @@ def products(reports: Sequence[Mapping[str, Any]]) -> str:
 
 def layers(report: Mapping[str, Any], compiled: Mapping[str, Any] | None) -> str:
     """The layers of a model: torch's time over ours, and that of torch.compile where it was measured."""
-    panels = [Panel("torch", [_layers_point(row, "ratio", "torch") for row in report["rows"]])]
+    panels = [panel("torch", [_layers_point(row, "ratio", "torch") for row in report["rows"]])]
     if compiled:
         key = "ratio to torch.compile"
-        panels.append(
-            Panel("torch.compile", [_layers_point(r, key, "torch.compile") for r in compiled["rows"] if key in r])
-        )
-    panels = [Panel(p.name, p.points, f"mean {mean([point.ratio for point in p.points]):.2f}×") for p in panels]
+        points = [_layers_point(row, key, "torch.compile") for row in compiled["rows"] if key in row]
+        panels.append(panel("torch.compile", points))
     grid = Grid(
         columns=2, high=110, sizes=(0.8, 5000), ratios=(0.95, 1.65), ratio_ticks=(1, 1.2, 1.4, 1.6),
         size_ticks=((1, "1 token"), (16, "16"), (128, "128"), (1024, "1024"), (4096, "4096")), level=LEVEL,

@@ -15,6 +15,7 @@ DARK = {
 }  # fmt: skip
 FONT = "system-ui,-apple-system,'Segoe UI','Noto Sans',Helvetica,Arial,sans-serif"
 SIZES = {"title": 14.0, "label": 12.0, "small": 11.0}
+TIMES = "\N{MULTIPLICATION SIGN}"
 WIDE = 0.62  # of its size, a letter at most in the mean, in the fonts that systems have
 
 
@@ -41,9 +42,8 @@ class Picture:
     ) -> None:
         """A filled box."""
         note = f"<title>{escape(title)}</title>" if title else ""
-        self.shapes.append(
-            f'<rect class="f-{fill}" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="{round:g}">{note}</rect>'
-        )
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+        self.shapes.append(f'<rect class="f-{fill}" {place} rx="{round:g}">{note}</rect>')
 
     def frame(self, x: float, y: float, wide: float, high: float, *, fill: str = "panel") -> None:
         """A box with an edge."""
@@ -102,7 +102,8 @@ class Picture:
             f' viewBox="0 0 {self.width} {self.height}" role="img" aria-label={quoteattr(self.title)}>'
         )
         marker = (
-            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
+            ' orient="auto">'
             '<path class="f-soft" d="M0 0L8 4L0 8Z"/></marker></defs>'
         )
         paper = '<rect class="f-paper" width="100%" height="100%"/>'
