@@ -17,8 +17,6 @@ from systems import SYSTEMS
 
 HEAD = """# Kernels
 
-`make kernels` writes this page from the manifests and from `benchmarks/results`: do not edit it.
-
 - *shipped*: the manifests, and their variants for each target; two manifests may list the same variant.
 - *emulated*: the variants of each target that were right when they ran without a GPU, from their PTX
   ([emulation](emulation.md)). The others are wrong, *refused* with an instruction that is not emulated, or *too large*.
@@ -77,6 +75,7 @@ def page(
         for feature in features:
             ops = f" ({', '.join(f'`{op}`' for op in feature.ops)})" if feature.ops else ""
             lines.append(f"- {feature.what}{ops}: `{feature.command}`")
+    lines.append("\n`make kernels` writes this page from the manifests and from `benchmarks/results`.")
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from pictures.svg import TIMES, Picture
 
 CASES = {"attached": "precast", "libraries' disk caches": "disk caches", "just-in-time": "just-in-time"}
 COMPILING = ("model", "warm-up", "preload", "first answer")
-MIDDLE = 372
+MIDDLE = 386
 
 
 def picture(starts: Mapping[str, Any], products: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ def picture(starts: Mapping[str, Any], products: Mapping[str, Any]) -> str:
     picture = Picture(WIDTH, 236, "Seconds until a service first answers; and torch's matrix products' time over ours")
     picture.text(8, 20, "A service's first answer", "title")
     picture.text(8, 38, "four layers of Llama 3 8B, from the start of the process", "small", fill="soft")
-    bottom = draw(picture, bars, 0, 68, MIDDLE - 20)
+    bottom = draw(picture, bars, 0, 68, MIDDLE - 34)
     entries = [("pale", "Python imports"), ("ours", "kernels loaded"), ("wait", "kernels compiled")]
     picture.legend(8, bottom + 22, entries)
     picture.text(MIDDLE + 12, 20, "gemm, compared with torch.mm", "title")
