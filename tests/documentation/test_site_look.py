@@ -99,11 +99,7 @@ def test_pictures_follow_the_theme_that_the_reader_chose(chromium: Any, site: Pa
 
 @pytest.mark.parametrize("page", ["docs/README", "docs/tutorial", "docs/performance", "docs/reference/cli", "README"])
 def test_a_narrow_screen_scrolls_tables_and_not_the_page(chromium: Any, site: Path, page: str) -> None:
-    metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    try:
+    with browser.screen(chromium, 400):
         chromium.get((site / f"{page}.html").as_uri())
         wide = chromium.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
-    finally:
-        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert wide[0] <= wide[1] == 400
