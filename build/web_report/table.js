@@ -42,7 +42,6 @@ const FILTERS = [
   ["changed or added", (v) => Boolean(v.change)],
 ].filter(([, test], at) => at === 0 || variants.some(test));
 
-const any = (key) => variants.some((v) => v[key] !== undefined && v[key] !== 0);
 // Name, value, class, what is printed, a title: what follows the keys of the config in each table.
 const FACTS = [
   ["target", (v) => v.target],
@@ -52,20 +51,20 @@ const FACTS = [
   ["compiled", (v) => v.seconds ?? -1, "number", (v) => (v.seconds === undefined ? "" : `${v.seconds.toFixed(2)} s`), "Seconds of its compilation"],
   ["registers", (v) => v.registers, "number", null, "Registers of a thread"],
   ["shared", (v) => v.shared, "number", (v) => bytes(v.shared), "Shared memory of a block, as far as it is static"],
-  ["spills", (v) => v.spilled, "number", (v) => (v.spilled ? bytes(v.spilled) : "0"), "Local memory and stack of a thread"],
+  ["spills", (v) => v.spilled, "number", (v) => (v.spilled ? bytes(v.spilled) : ""), "Local memory and stack of a thread"],
   ["checked", (v) => STATE[v.state], "", null, "Verified: launched on a GPU and compared with its reference. Emulated: the same without a GPU"],
   ["fastest at", (v) => v.wins ?? 0, "number", (v) => (v.problems ? `${v.wins || 0} of ${v.problems}` : ""), "The measured problems at which it is the fastest"],
   ["of roofline", (v) => v.share ?? -1, "number", (v) => (v.share === undefined ? "" : `${Math.round(v.share * 100)}%`), "The least possible time over the measured one, at its best problem"],
   ["change", (v) => v.change || ""],
-].filter(([name]) => ({ compiled: any("seconds"), "fastest at": any("problems"), "of roofline": any("share"), change: any("change"), spills: any("spilled") })[name] ?? true);
+];
 
-// An op: its variants, the columns that tell them apart, and what all have in common.
-function opOf(name, list) {
-  const keys = unique(list.flatMap((v) => Object.keys(v.config)));
+// The columns that tell some variants of an op apart, and what all of them have in common.
+function columnsOf(name, list) {
+  const keys = unique(list.flatMap((v) => Object.keys(v.config))), tuned = new Set(data.tuned[name] || []);
   const varying = keys.filter((key) => several(list.map((v) => value(v.config[key]))));
-  const tuned = new Set(data.tuned[name] || []);
-  const same = keys.filter((key) => !varying.includes(key)).map((key) => `${key} ${value(list[0].config[key])}`);
-  const facts = FACTS.filter(([fact, get]) => {
+  const same = keys.filter((key) => !varying.includes(key) && !["", null].includes(list[0].config[key])).map((key) => `${key} ${value(list[0].config[key])}`);
+  const facts = FACTS.filter(([fact, get, , print]) => {
+    if (list.every((v) => (print ? print(v) : get(v)) === "")) return false;
     if (!["target", "kind", "host"].includes(fact) || several(list.map(get))) return true;
     if (get(list[0])) same.push(fact === "target" ? `for ${get(list[0])}` : get(list[0]));
     return false;
@@ -74,43 +73,57 @@ function opOf(name, list) {
     tuned.has(key) ? `${key}*` : key, (v) => v.config[key] ?? "", list.every((v) => typeof v.config[key] === "number") ? "number" : "",
     (v) => value(v.config[key] ?? ""), tuned.has(key) ? "Tuned: the loader chooses it" : "",
   ]);
-  return { name, list, columns: [...columns, ...facts], varying, same, sorted: null, limit: AT_ONCE, rows: new Map() };
+  return { columns: [...columns, ...facts], varying, same };
+}
+
+function opOf(name, list) {
+  return { name, list, apart: columnsOf(name, list).varying, columns: [], same: [], sorted: null, limit: AT_ONCE };
 }
 
 const ops = unique(variants.map((v) => v.op)).map((name) => opOf(name, variants.filter((v) => v.op === name)));
 
 // What tells a variant from the others of its op.
 function short(one) {
-  const { varying, list } = ops.find((op) => op.name === one.op);
-  const words = varying.map((key) => value(one.config[key]));
+  const { apart, list } = ops.find((op) => op.name === one.op);
+  const words = apart.map((key) => value(one.config[key]));
   return [...words, ...(several(list.map((v) => v.target)) || !words.length ? [one.target] : [])].join(" ");
 }
 
 function section(op) {
-  const calls = unique(op.list.map((v) => (v.call || "").replace("kernel", op.name)));
+  const call = (op.list[0].call || "").replace("kernel", op.name) || op.name;
   op.count = make("span", null, { class: "soft count" });
   op.head = make("tr");
   op.body = make("tbody");
+  op.common = make("p", null, { class: "soft same" });
   op.more = make("button", null, { type: "button", class: "more" });
   op.more.addEventListener("click", () => { op.limit = Infinity; fill(op); });
-  op.head.append(make("th", null, { scope: "col" }, make("span", "details", { class: "unseen" })));
-  op.columns.forEach(([name, , kind, , title], at) => {
-    const button = make("button", name, title ? { type: "button", title } : { type: "button" });
-    button.addEventListener("click", () => { op.sorted = [at, op.sorted && op.sorted[0] === at ? !op.sorted[1] : true]; fill(op); });
-    op.head.append(make("th", null, kind ? { scope: "col", class: kind } : { scope: "col" }, button));
-  });
-  op.head.append(make("th", "call", { scope: "col" }));
-  const title = make("h3", null, {}, make("span", calls[0] || op.name, { class: "mono" }));
-  op.part = make("details", null, { class: "op" }, make("summary", null, {}, title, op.count));
+  op.part = make("details", null, { class: "op" }, make("summary", null, {}, make("h3", call, { class: "mono", title: call }), op.count));
   if (data.docs[op.name]) op.part.append(make("p", data.docs[op.name].replaceAll("``", ""), { class: "soft about" }));
-  if (op.same.length && op.list.length > 1) op.part.append(make("p", `In all: ${op.same.join(", ")}`, { class: "soft same" }));
   const table = make("table", null, {}, make("thead", null, {}, op.head), op.body);
-  op.part.append(make("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": `Variants of ${op.name}` }, table), op.more);
+  op.part.append(op.common, make("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": `Variants of ${op.name}` }, table), op.more);
   return op.part;
 }
 
+function headOf(op) {
+  const names = op.columns.map(([name]) => name).join();
+  if (op.names !== names) {
+    const cells = op.columns.map(([name, , kind, , title]) => {
+      const button = make("button", name, title ? { type: "button", title } : { type: "button" });
+      button.addEventListener("click", () => { op.sorted = [name, op.sorted && op.sorted[0] === name ? !op.sorted[1] : true]; fill(op); });
+      return make("th", null, kind ? { scope: "col", class: kind } : { scope: "col" }, button);
+    });
+    const first = make("th", null, { scope: "col" }, make("span", "details", { class: "unseen" }));
+    op.head.replaceChildren(first, ...cells, make("th", "call", { scope: "col" }));
+  }
+  op.names = names;
+  op.columns.forEach(([name], at) => {
+    const cell = op.head.cells[at + 1];
+    if (op.sorted && op.sorted[0] === name) cell.setAttribute("aria-sort", op.sorted[1] ? "ascending" : "descending");
+    else cell.removeAttribute("aria-sort");
+  });
+}
+
 function rowOf(op, one) {
-  if (op.rows.has(one.place)) return op.rows.get(one.place);
   const row = make("tr");
   const open = make("button", "", { type: "button", class: "open", "aria-expanded": "false", "aria-label": `All of ${op.name} ${one.text}` });
   open.addEventListener("click", () => toggle(op, row, open, one));
@@ -122,7 +135,6 @@ function rowOf(op, one) {
     row.append(cell);
   }
   row.append(make("td", null, {}, copier(lines(one), `Copy the call of ${op.name} ${one.text}`)));
-  op.rows.set(one.place, row);
   return row;
 }
 
@@ -166,22 +178,22 @@ async function copyText(text, button) {
   setTimeout(() => (button.textContent = before), 1200);
 }
 
-// The rows of an op that the filters leave, in its order.
+// The rows of an op that the filters leave, in its order, with the columns that tell these apart.
 function fill(op) {
   const rows = op.shown.slice();
-  if (op.sorted) {
-    const [at, ascending] = op.sorted, get = op.columns[at][1], way = ascending ? 1 : -1;
+  if (rows.length) Object.assign(op, columnsOf(op.name, rows));
+  const column = op.sorted && op.columns.find(([name]) => name === op.sorted[0]);
+  if (column) {
+    const get = column[1], way = op.sorted[1] ? 1 : -1;
     rows.sort((a, b) => {
       const [x, y] = [get(a), get(b)];
       return (x < y ? -way : x > y ? way : 0) || a.place - b.place;
     });
   }
-  [...op.head.cells].forEach((cell, at) => {
-    if (op.sorted && op.sorted[0] === at - 1) cell.setAttribute("aria-sort", op.sorted[1] ? "ascending" : "descending");
-    else cell.removeAttribute("aria-sort");
-  });
-  op.body.querySelectorAll('[aria-expanded="true"]').forEach((button) => button.setAttribute("aria-expanded", "false"));
+  headOf(op);
   op.body.replaceChildren(...rows.slice(0, op.limit).map((one) => rowOf(op, one)));
+  op.common.hidden = rows.length < 2 || !op.same.length;
+  op.common.textContent = `In all: ${op.same.join(", ")}`;
   op.more.hidden = rows.length <= op.limit;
   op.more.textContent = `Show all ${rows.length}`;
 }
