@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import json
 import re
@@ -11,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.pages import PAGES, text_of
 from tests.helpers.source_tree import ROOT
 from tests.helpers.web import browser
 
 IMAGES = ROOT / "docs" / "images"
+DRAWERS = ("bars", "calls", "glance", "panels", "pipeline", "ratios", "scale", "stages", "starts", "svg")
 SVG = "{http://www.w3.org/2000/svg}"
 LARGEST = 40_000
 """Bytes of a picture."""
@@ -92,6 +95,18 @@ def test_a_bar_is_as_long_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = sum(widths[:6]), sum(widths[6:])
     assert second == pytest.approx(2 * first, abs=1) and len(widths) == 12
     assert "a <b> & c" in [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_the_page_of_figures_begins_with_plots() -> None:
+    """And no page begins with what its author must not do."""
+    text = text_of("docs/performance.md")
+    assert text.index("](images/memory-bound.svg)") < text.index("](images/calls.svg)") < text.index("\n| ")
+    assert not [page for page in PAGES if "do not edit" in text_of(page)]
+
+
+@pytest.mark.parametrize("name", DRAWERS)
+def test_the_examples_of_what_draws_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctest.testmod(load(f"pictures.{name}", monkeypatch)).failed == 0
 
 
 @pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
