@@ -71,7 +71,7 @@ struct Block {
   NamedBarrier barriers[NAMED_BARRIERS];
   std::vector<u32> mbarriers; // sorted addresses of those that are initialised
   bool allocation_relinquished = false;
-  bool triggered = false; // griddepcontrol.launch_dependents
+  bool triggered = false;            // griddepcontrol.launch_dependents
   u32 pair_begun = 0, pair_done = 0; // allocations of tensor memory with cta_group::2
   bool started = false;
   u64 starts = 0; // the turn from which it may begin
