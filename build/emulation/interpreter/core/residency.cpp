@@ -71,7 +71,8 @@ void begin_block(Machine &machine, Block &block, const Launch &launch) {
   block.allocation_relinquished = block.triggered = false;
   block.started = !machine.adversarial();
   block.starts = machine.adversarial() ? machine.turn + machine.random() % (machine.schedule.delay / 4 + 2) : 0;
-  block.pair_begun = block.pair_done = 0;
+  block.pairs = 0;
+  block.pairing = nullptr;
   block.live = u32(block.warps.size());
   *block.effects = Effects();
   set_registers(block, launch);

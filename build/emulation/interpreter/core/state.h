@@ -71,8 +71,9 @@ struct Block {
   NamedBarrier barriers[NAMED_BARRIERS];
   std::vector<u32> mbarriers; // sorted addresses of those that are initialised
   bool allocation_relinquished = false;
-  bool triggered = false;            // griddepcontrol.launch_dependents
-  u32 pair_begun = 0, pair_done = 0; // allocations of tensor memory with cta_group::2
+  bool triggered = false;  // griddepcontrol.launch_dependents
+  u32 pairs = 0;           // allocations of tensor memory with cta_group::2
+  Warp *pairing = nullptr; // that waits for the other block's allocation
   bool started = false;
   u64 starts = 0; // the turn from which it may begin
   u32 live = 0;   // warps that have not ended

@@ -87,14 +87,16 @@ OPERATION(tcgen05_alloc) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   Block &block = *warp.block;
   const u32 group = insn.a[3];
-  if (block.pair_begun == block.pair_done) {
+  if (block.pairing && block.pairing != &warp) return Outcome::Blocked;
+  if (!block.pairing) {
     if (!allocate(machine, warp, insn, active)) return Outcome::Blocked;
-    if (group == 2) ++block.pair_begun;
+    if (group == 2) ++block.pairs, block.pairing = &warp;
     ++machine.changes;
   }
   if (group == 2) {
-    if (peer_of(block).pair_begun <= block.pair_done) return Outcome::Blocked;
-    ++block.pair_done;
+    if (peer_of(block).pairs < block.pairs) return Outcome::Blocked;
+    block.pairing = nullptr;
+    ++machine.changes;
   }
   if (Races *races = machine.races()) races->lanes_meet(warp, ALL_LANES); // the whole warp has written it
   return Outcome::Next;
