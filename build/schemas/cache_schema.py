@@ -44,7 +44,7 @@ def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
     runtime = object_of({"soname": text_of(SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob})
     entry = object_of(
-        {"sha256": text_of(SHA256), "size": count_up_to(index.OP_LIMIT), "artifacts": count_up_to(1_000_000)}
+        {"sha256": text_of(SHA256), "size": count_up_to(index.OP_LIMIT), "artifacts": count_up_to(index.MOST_ARTIFACTS)}
     )
     root = object_of(
         {
@@ -68,7 +68,7 @@ def _op() -> Schema:
             "op": text_of(OP_NAME),
             "doc": {"type": "string"},
             "keys": list_of(_key(), 256),
-            "artifacts": list_of({"$ref": "#/$defs/artifact"}, 1_000_000),
+            "artifacts": list_of({"$ref": "#/$defs/artifact"}, index.MOST_ARTIFACTS),
             "tuning": list_of({"$ref": "#/$defs/table"}, index.TUNING_LIMIT),
         },
         optional=("doc", "tuning"),

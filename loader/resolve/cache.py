@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.config import suggest
 from precast.loader.contract.format.index import INDEX_LIMIT, Index, OpEntry, digest
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
@@ -69,7 +70,7 @@ class Cache:
         """The artifacts of an op, from its file, whose digest is in ``index.json``."""
         entry = self.index.ops.get(op)
         if entry is None:
-            raise OpNotFound(f"cache {self.name!r} holds no op {op!r}: it has {', '.join(sorted(self.index.ops))}")
+            raise OpNotFound(f"cache {self.name!r} holds no op {op!r}{suggest(op, self.index.ops)}")
         return self._ops.get(op, lambda: self._read_op(op, entry))
 
     def read(self, blob: Blob) -> bytes:
