@@ -1,7 +1,7 @@
 """What caches of hostile sizes cost a reader: seconds and memory of the first ``get``, in Python and in libprecast.
 
-    python benchmarks/hostile.py [--keep NAME]   # measure; NAME (before, after): keep the result under benchmarks/results
-    python benchmarks/hostile.py --page          # write the table of docs/security.md from the kept results
+    python benchmarks/hostile.py --keep after   # measure, and keep the result in benchmarks/results
+    python benchmarks/hostile.py --page         # write the table of docs/security.md from the kept results
 
 Each cache is opened in a process of its own, which has imported its reader. Seconds are of the processor; the memory is
 what the process holds at most, less what it held before.
@@ -30,6 +30,8 @@ from tests.helpers.native.libprecast import reader_program  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results" / "hostile.json"
 PAGE = ROOT / "docs" / "security.md"
 BEGIN, END = "<!-- begin hostile sizes -->", "<!-- end hostile sizes -->"
+
+
 def measure(names: str) -> dict[str, dict[str, dict[str, Any]]]:
     """The results of the cases whose names match, by case and reader."""
     results: dict[str, dict[str, dict[str, Any]]] = {}

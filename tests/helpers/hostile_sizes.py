@@ -205,7 +205,9 @@ CASES = (
     HostileCache(name="the same, a config that none has", make=many_artifacts, config=_MISS),
     HostileCache(name="the same on a single line", make=another_layout, config=_HIT),
     HostileCache(name="100,000 artifacts of one config", make=one_config),
-    HostileCache(name="100,000 ops with names like the requested one", make=many_ops, op="paged_attention.forward_kernel_xyz"),
+    HostileCache(
+        name="100,000 ops with names like the requested one", make=many_ops, op="paged_attention.forward_kernel_xyz"
+    ),
     HostileCache(name="180 MB of empty lists in an artifact", make=empty_lists),
     HostileCache(name="180 MB of empty lists in a config", make=lists_in_a_config),
     HostileCache(name="180 MB of empty lists as measurements", make=lists_of_measurements, problem={"m": 1}),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 SECONDS = 4.0  # of the processor: a machine that does much beside takes longer than one that rests
 MEMORY = 1 << 30
 WORDS = {
-    "the same, a config that none has": "nearest",
+    "the same, a config that none has": "no variant fits",
     "100,000 artifacts of one config": "more than the 4096",
     "100,000 ops with names like the requested one": "did you mean 'paged_attention.forward_kernel_",
     "180 MB of empty lists in an artifact": "values that this reader takes",
@@ -39,14 +39,14 @@ WORDS = {
 def checked(result: dict[str, Any], words: str) -> None:
     assert words in result["answer"], result
     assert result["seconds"] < SECONDS and result["memory"] < MEMORY, result
-    assert len(result["answer"]) < 4000
+    assert len(result["answer"]) <= 4000
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in WORDS], ids=lambda case: case.name)
 def test_what_is_too_much_is_refused_at_once(native: Native, tmp_path: Path, case: HostileCache) -> None:
     root = case.make(native, tmp_path / "cache")
     checked(in_python(case, root), WORDS[case.name])
-    checked(in_libprecast(case, root, reader_program(tmp_path, plain=True)), WORDS[case.name].removesuffix("est"))
+    checked(in_libprecast(case, root, reader_program(tmp_path, plain=True)), WORDS[case.name])
 
 
 def test_what_is_large_and_honest_is_served(native: Native, tmp_path: Path) -> None:
