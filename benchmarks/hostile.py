@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.helpers.caches import Native  # noqa: E402
-from tests.helpers.hostile_readers import in_libprecast, in_python  # noqa: E402
-from tests.helpers.hostile_sizes import CASES  # noqa: E402
+from tests.helpers.hostile.readers import in_libprecast, in_python  # noqa: E402
+from tests.helpers.hostile.sizes import CASES  # noqa: E402
 from tests.helpers.native.libprecast import reader_program  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "hostile.json"

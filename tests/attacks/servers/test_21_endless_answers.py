@@ -1,6 +1,7 @@
 """A server whose answer never ends: lines of ``100 Continue``, headers that drip, sizes of chunks that drip, trailers.
 
-Each byte comes in time, so a socket's own timeout never does. A request has a time for its headers, and one for the rest.
+Each byte comes in time, so a socket's own timeout never does. A request has a time for its headers, and one for the
+rest.
 """
 
 from __future__ import annotations

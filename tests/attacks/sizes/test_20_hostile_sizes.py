@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.helpers.caches import Native
-from tests.helpers.hostile_readers import in_libprecast, in_python
-from tests.helpers.hostile_sizes import CASES, HostileCache, honest_configs
+from tests.helpers.hostile.readers import in_libprecast, in_python
+from tests.helpers.hostile.sizes import CASES, HostileCache, honest_configs
 from tests.helpers.native.libprecast import reader_program
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.hostile_sizes import HostileCache
+from tests.helpers.hostile.sizes import HostileCache
 from tests.helpers.native.libprecast import LibprecastReader
 
 LIMIT = 400.0  # seconds
