@@ -77,8 +77,8 @@ class ChildProcess:
         self._reader = threading.Thread(target=self._read_output, args=(self._process.stdout,), daemon=True)
         self._reader.start()
         assert self._process.stdin is not None
-        # A module may close every descriptor while it is imported. So the pipe of replies has an end here until the child
-        # ends, and the child can open both again.
+        # A module may close every descriptor while it is imported. So this process keeps an end of the pipe of replies
+        # until the child ends, and the child can open both pipes again.
         self._end = os.open(f"/proc/self/fd/{self._replies.fileno()}", os.O_WRONLY | os.O_CLOEXEC)
         pipes = [f"/proc/{os.getpid()}/fd/{pipe.fileno()}" for pipe in (self._process.stdin, self._replies)]
         self.send(Message({**settings, "mark": mark, "memory": memory, "pipes": pipes}))

@@ -14,6 +14,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
+from precast.loader.terminal_text import visible
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.estimate import Choice
@@ -85,7 +86,7 @@ def render(resolution: Resolution) -> str:
     lines += [f"  note: {note}" for note in resolution.notes]
     if resolution.chosen is None:
         lines += advice(resolution)
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def rows_of(resolution: Resolution) -> Iterator[tuple[str, Candidate, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine, version
 from precast.loader.resolve.candidate import Candidate, Requirements
+from precast.loader.terminal_text import on_one_line
 
 _CUDA = "nvidia-cuda-runtime"  # with -cu12 after it for CUDA 12
 _FFI = "apache-tvm-ffi"
@@ -125,7 +126,7 @@ Rule = Callable[[Candidate, Requirements, Machine], "str | None"]
 def _reasons(
     rules: tuple[Rule, ...], candidate: Candidate, required: Requirements, machine: Machine
 ) -> tuple[str, ...]:
-    return tuple(reason for rule in rules if (reason := rule(candidate, required, machine)))
+    return tuple(on_one_line(reason) for rule in rules if (reason := rule(candidate, required, machine)))
 
 
 def _runtime_hosts(candidate: Candidate) -> list[Any]:
