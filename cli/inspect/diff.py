@@ -47,7 +47,7 @@ def command(
 def input_line(change: InputChange) -> str:
     """An input that has changed, with the ops that it is an input of."""
     ops = ", ".join(sorted({artifact.op for artifact in change.artifacts}))
-    before, after = (text[:12] or "nothing" for text in (change.before, change.after))
+    before, after = (on_one_line(text[:12]) or "nothing" for text in (change.before, change.after))
     return f"~ {on_one_line(change.name)} {before} -> {after}: {count(len(change.artifacts), 'artifact')} of {ops}"
 
 
