@@ -64,8 +64,8 @@ def table(results: Mapping[str, Any]) -> str:
         "| cache | Python before | Python | libprecast before | libprecast |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for name, after in results["after"].items():
-        before = results["before"].get(name, {})
+    for name in (case.name for case in CASES if case.name in results["after"]):
+        before, after = results["before"].get(name, {}), results["after"][name]
         cells = [_cell(side.get(reader)) for reader in ("Python", "libprecast") for side in (before, after)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -79,13 +79,11 @@ def _cell(got: Mapping[str, Any] | None) -> str:
     return f"{got['seconds']:.2f} s, {got['memory'] / 1e6:.0f} MB"
 
 
-def write_page() -> None:
-    """Put the table into its page."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
+def page() -> str:
+    """The page with the table of the kept results."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    results = json.loads(RESULTS.read_text())
-    PAGE.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}")
+    return f"{before}{BEGIN}\n{table(json.loads(RESULTS.read_text()))}\n{END}{after}"
 
 
 def main() -> None:
@@ -108,7 +106,7 @@ def main() -> None:
             kept[options.keep] = {**kept.get(options.keep, {}), **short}
             RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     if options.page:
-        write_page()
+        PAGE.write_text(page())
 
 
 if __name__ == "__main__":

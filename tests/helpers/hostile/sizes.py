@@ -202,8 +202,8 @@ _MISS = {"dtype": "bf16", "hidden": 65}
 _HIT = {"dtype": "bf16", "hidden": 3200000}
 CASES = (
     HostileCache(name="100,000 artifacts of one op", make=many_artifacts, config=_HIT, honest=True),
-    HostileCache(name="the same, a config that none has", make=many_artifacts, config=_MISS),
-    HostileCache(name="the same on a single line", make=another_layout, config=_HIT),
+    HostileCache(name="100,000 artifacts of one op, a config that none has", make=many_artifacts, config=_MISS),
+    HostileCache(name="100,000 artifacts of one op on a single line", make=another_layout, config=_HIT),
     HostileCache(name="100,000 artifacts of one config", make=one_config),
     HostileCache(
         name="100,000 ops with names like the requested one", make=many_ops, op="paged_attention.forward_kernel_xyz"
