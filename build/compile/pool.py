@@ -218,8 +218,8 @@ class _WorkerRun:
         self._served += 1
         if reply.header.get("temporary_lost") and not task.fresh:  # perhaps by a neighbour: once more, alone
             self._schedule.give_back(task.again())
-            return
-        self._put(outcome_of(task.variant, reply, self._worker.output if "error" in reply.header else ""))
+        else:
+            self._put(outcome_of(task.variant, reply, self._worker.output if "error" in reply.header else ""))
         if self._sent:
             self._put(Started(self._tasks[0].variant))
 

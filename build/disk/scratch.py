@@ -47,7 +47,8 @@ def temporary_folder() -> Iterator[Path]:
         try:
             yield folder
         except Exception as error:
-            if folder.exists() and not isinstance(error, FileNotFoundError):
+            missing = error.filename if isinstance(error, FileNotFoundError) else ""
+            if folder.exists() and not str(missing).startswith(str(folder)):
                 raise
             raise TemporaryLost(
                 f"{folder} was removed while it was used, perhaps by a kernel's module: set TMPDIR to another folder"
