@@ -16,6 +16,7 @@ from precast.loader.contract.format.index import (
     Runtime,
     digest,
 )
+from precast.loader.contract.format.tuning import MOST_ROWS
 from precast.loader.resolve.candidate import bucketing
 from precast.loader.resolve.choose import MOST_OF_ONE_CONFIG
 
@@ -68,6 +69,7 @@ def _check_bounds(index: OpIndex, size: int) -> None:
     for what, number, most in (
         ("artifacts", len(index.artifacts), MOST_ARTIFACTS),
         ("artifacts of one config", of_one_config, MOST_OF_ONE_CONFIG),
+        ("measured problems", len(index.tuning), MOST_ROWS),
         ("bytes in its file", size, OP_LIMIT),
         ("bytes in one blob", largest, BLOB_LIMIT),
     ):

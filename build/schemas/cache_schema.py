@@ -21,7 +21,7 @@ from precast.build.schemas.schema_parts import (
     table_of,
     text_of,
 )  # fmt: skip
-from precast.loader.contract.format import artifact, index, signature
+from precast.loader.contract.format import artifact, index, signature, tuning
 from precast.loader.contract.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
 from precast.loader.contract.format.program import expression, host_program
 
@@ -175,7 +175,9 @@ def _table() -> Schema:
             "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
             "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
             "variants": {**list_of(variant, 10_000), "minItems": 1},
-            "rows": list_of(object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), 100_000),
+            "rows": list_of(
+                object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), tuning.MOST_ROWS
+            ),
         }
     )
 

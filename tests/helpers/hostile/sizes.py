@@ -142,6 +142,15 @@ def lists_of_measurements(native: Native, root: Path) -> Path:
     return _write(native, root, {OP: (data, 1)})
 
 
+def many_measurements(native: Native, root: Path) -> Path:
+    """Of one artifact, for as many problems: a few bytes each, and each becomes a value that is checked."""
+    rows = [{"problem": [n], "times": [1.0]} for n in range(COUNT)]
+    variants = [{"key": _key(0)}]
+    table = {"gpu": "NVIDIA H200", "capability": "9.0", "axes": ["m"], "variants": variants, "rows": rows}
+    data = _rows(_template(native), honest_configs(1)).rstrip()[:-1].rstrip()
+    return _write(native, root, {OP: (data + b',\n "tuning": [%s]\n}\n' % json.dumps(table).encode(), 1)})
+
+
 def empty_objects(native: Native, root: Path) -> Path:
     """Objects, on a single line, which cost more than lists."""
     one = json.loads(_rows(_template(native), honest_configs(1)))
@@ -211,6 +220,7 @@ CASES = (
     HostileCache(name="180 MB of empty lists in an artifact", make=empty_lists),
     HostileCache(name="180 MB of empty lists in a config", make=lists_in_a_config),
     HostileCache(name="180 MB of empty lists as measurements", make=lists_of_measurements, problem={"m": 1}),
+    HostileCache(name="100,000 measurements of an op", make=many_measurements, problem={"m": 7}),
     HostileCache(name="180 MB of empty objects on a single line", make=empty_objects),
     HostileCache(name="16 MB of empty lists in the index", make=lists_in_the_index),
     HostileCache(name="94 million nested lists", make=deep_lists),
