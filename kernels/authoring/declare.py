@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launch_plan import LaunchPlan
+from precast.kernels.authoring.ranks import Ranks
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config, Key, suggest
@@ -104,6 +105,8 @@ class Declaration:
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
       writes. Such a function cannot be verified as a whole.
+    - ``ranks``: of a kernel that several GPUs launch together, how many these are and what each learns of the others.
+      ``verify`` launches all of them at once. It is not timed.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
@@ -132,6 +135,7 @@ class Declaration:
     peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranks: Ranks | None = None
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -171,6 +175,7 @@ def kernel(
     tile: Callable[[Config, Target], Tile | None] | None = None,
     peer: Peers | None = None,
     arguments: Names | None = None,
+    ranks: Ranks | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
     imports: Sequence[str] = (),
@@ -205,6 +210,7 @@ def kernel(
             tile=tile,
             peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
+            ranks=ranks,
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),
