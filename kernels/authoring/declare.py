@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launch_plan import LaunchPlan
+from precast.kernels.authoring.part import Part
 from precast.kernels.authoring.ranks import Ranks
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
@@ -105,6 +106,7 @@ class Declaration:
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
       writes. Such a function cannot be verified as a whole.
+    - ``part``: of a function that compiles several objects, how each is verified, by its name; None where it cannot be.
     - ``ranks``: of a kernel that several GPUs launch together, how many these are and what each learns of the others.
       ``verify`` launches all of them at once. It is not timed.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
@@ -135,6 +137,7 @@ class Declaration:
     peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    part: Callable[[str, Config, Target], Part | None] | None = None
     ranks: Ranks | None = None
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
@@ -149,6 +152,18 @@ class Declaration:
         if self.targets and not any(TargetPattern.parse(p).admits(target) for p in self.targets):
             return f"{self.op} is for {', '.join(self.targets)}, not {target}: build it for another target"
         return self.supports(config, target) if self.supports else None
+
+    def of_part(self, name: str, config: Config, target: Target) -> Declaration:
+        """The declaration of one of the objects, as if it were compiled alone.
+
+        >>> Declaration(op="norm", keys=()).of_part("first", {}, Target.parse("sm_90")).op
+        'norm.first'
+        """
+        one = self.part(name, config, target) if self.part else None
+        own = {} if one is None else {f.name: getattr(one, f.name) for f in fields(one)}
+        problems = own.pop("problems", None)
+        named: Any = None if problems is None else lambda config: problems
+        return replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=named, **own)
 
     @property
     def verifiable(self) -> bool:
@@ -175,6 +190,7 @@ def kernel(
     tile: Callable[[Config, Target], Tile | None] | None = None,
     peer: Peers | None = None,
     arguments: Names | None = None,
+    part: Callable[[str, Config, Target], Part | None] | None = None,
     ranks: Ranks | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
@@ -210,6 +226,7 @@ def kernel(
             tile=tile,
             peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
+            part=part,
             ranks=ranks,
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),

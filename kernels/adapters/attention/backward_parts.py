@@ -1,0 +1,283 @@
+"""The parts of ``attention_bwd``, each with inputs of its own and the reference that its definition gives.
+
+Sequences have as many keys as queries. What a part leaves alone keeps the number that it was given (``_UNTOUCHED``).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from precast.kernels.adapters.attention import cases
+from precast.kernels.adapters.attention.accumulators import packed, unpacked
+from precast.kernels.adapters.attention.sequences import Sequences
+from precast.kernels.authoring import tensors
+from precast.kernels.authoring.declare import Problem, Tolerance
+from precast.kernels.authoring.part import Part
+from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
+
+KEYS = 128  # of a block
+_UNTOUCHED = 7.0
+_SMALL = 0.125  # gradients of outputs: those of queries, keys and values are then of one size
+_SHAPES = ((1, 1, 1), (2, 113, 1), (3, 300, 1), (2, 2048, 2))
+
+
+def block_of_queries(config: Config, major: int) -> int:
+    """How many queries make a block.
+
+    >>> block_of_queries({"head_dim": 128, "causal": True}, 9), block_of_queries({"head_dim": 128, "causal": True}, 10)
+    (64, 128)
+    """
+    if major == 9 and cases.sizes(config)[1] == 128:
+        return 64 if config["causal"] else 80
+    return 128
+
+
+def part(name: str, config: Config, target: Target) -> Part | None:
+    """How a part is verified; None where the order of its accumulators is not known.
+
+    That is so with ``two_cta``, and on sm_90a with blocks of 80 queries.
+    """
+    makers = {"prepare": _Prepare, "main": _Main, "dq": _Convert, "dkv": _Convert}
+    if name not in makers or config["two_cta"] or block_of_queries(config, target.major) % 64:
+        return None
+    return makers[name](
+        major=target.major, block=KEYS if name == "dkv" else block_of_queries(config, target.major)
+    ).part(config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What all parts have: the GPU's generation, and the rows of a block."""
+
+    major: int
+    block: int
+
+    def sequences(self, config: Config, problem: Problem, block: int = 0) -> Sequences:
+        """The sequences of a problem: of one length in a batch, of falling lengths where they are packed."""
+        varlen, longest = config["layout"] == "varlen", problem["tokens"]
+        lengths = [max(1, longest - i * (longest // 3)) if varlen else longest for i in range(problem["batch"])]
+        return Sequences(lengths=lengths, packed=varlen, block=block or self.block)
+
+    def problems(self) -> list[Problem]:
+        """One token, a part of a block, several blocks; at last a size of a model."""
+        return [{"batch": batch, "tokens": tokens, "kv_heads": heads} for batch, tokens, heads in _SHAPES]
+
+
+class _Prepare(_Made):
+    """Sums of ``out * dout``, logarithms to base 2, and accumulators of zeros."""
+
+    def part(self, config: Config) -> Part:
+        written = ("dpsum", "lse_log2", "accum")
+        return Part(
+            problems=self.problems(),
+            inputs=self.inputs,
+            outputs=written,
+            in_place=written,
+            reference=self.reference,
+            tolerance=lambda config: Tolerance(rtol=2.0**-20, atol=2.0**-18),
+        )
+
+    def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+        import torch
+
+        group, size, _ = cases.sizes(config)
+        heads, some = group * problem["kv_heads"], self.sequences(config, problem)
+        like = functools.partial(tensors.normal, (*some.tokens, heads, size), str(config["dtype"]), device=device)
+
+        def kept(width: int) -> Any:
+            return torch.full(some.shape(heads, width), _UNTOUCHED, device=device)
+
+        return {
+            "out": like(seed=seed),
+            "dout": like(seed=seed + 1),
+            "dpsum": kept(1),
+            "lse": tensors.normal((*some.tokens[:-1], heads, some.tokens[-1]), "float32", device=device, seed=seed + 2),
+            "lse_log2": kept(1),
+            "accum": kept(size),
+            "cu_seqlens_q": some.offsets(device),
+            "softmax_scale": size**-0.5,
+            "lengths": tuple(some.lengths),
+        }
+
+    def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+        size, packs = cases.sizes(config)[1], config["layout"] == "varlen"
+        some = Sequences(lengths=values["lengths"], packed=packs, block=self.block)
+        found = {name: values[name].double() for name in ("dpsum", "lse_log2", "accum")}
+        for i, length in enumerate(some.lengths):
+            out, dout = (some.of_tokens(values[name], i).double() for name in ("out", "dout"))
+            some.kept(found["accum"], i, size).zero_()
+            sums, logs = some.kept(found["dpsum"], i), some.kept(found["lse_log2"], i)
+            sums.zero_()[:, :length] = (out * dout).sum(-1).T
+            logs.fill_(math.inf)[:, :length] = some.by_head(values["lse"], i).double() * math.log2(math.e)
+        return found
+
+
+class _Convert(_Made):
+    """An accumulator, times a number, as rows of the dtype of the inputs: ``dq`` and ``dkv``."""
+
+    def part(self, config: Config) -> Part:
+        return Part(
+            problems=self.problems(),
+            inputs=self.inputs,
+            outputs=("dq",),
+            reference=self.reference,
+            tolerance=lambda config: Tolerance(rtol=0.0, atol=0.0, ulps=0.75),
+        )
+
+    def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+        group, size, _ = cases.sizes(config)
+        heads = problem["kv_heads"] * (1 if group > 1 and self.block == KEYS else group)
+        some = self.sequences(config, problem)
+        return {
+            "accum": tensors.normal(some.shape(heads, size), "float32", device=device, seed=seed),
+            "dq": tensors.empty((*some.tokens, heads, size), str(config["dtype"]), device=device),
+            "scale": size**-0.5,
+            "cu_seqlens_q": some.offsets(device),
+            "lengths": tuple(some.lengths),
+        }
+
+    def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+        import torch
+
+        size, packs = cases.sizes(config)[1], config["layout"] == "varlen"
+        some = Sequences(lengths=values["lengths"], packed=packs, block=self.block)
+        dq = torch.zeros_like(values["dq"], dtype=torch.float64)
+        for i, length in enumerate(some.lengths):
+            rows = unpacked(some.kept(values["accum"], i, size).double(), self.major, self.block, size)
+            some.of_tokens(dq, i).copy_(rows[:, :length].transpose(0, 1) * values["scale"])
+        return {"dq": dq}
+
+
+class _Main(_Made):
+    """The products: accumulators of ``dq``, and ``dk`` and ``dv``, or accumulators of these."""
+
+    def part(self, config: Config) -> Part:
+        turns = ("dq_turns", "dk_turns", "dv_turns")
+        return Part(
+            problems=self.problems(),
+            inputs=self.inputs,
+            outputs=("accum", "dk", "dv", *turns),
+            in_place=("accum", "dk", "dv", *turns),
+            reference=self.reference,
+            tolerance=lambda config: Tolerance(rtol=2.0**-6, atol=2.0**-6),
+            deterministic=bool(config["deterministic"]),
+        )
+
+    def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+        import torch
+
+        group, size, _ = cases.sizes(config)
+        shared, dtype = problem["kv_heads"], str(config["dtype"])
+        some, keys = self.sequences(config, problem), self.sequences(config, problem, KEYS)
+
+        def make(heads: int, number: int) -> Any:
+            return tensors.normal((*some.tokens, heads, size), dtype, device=device, seed=seed + number)
+
+        def result() -> Any:
+            if group > 1:
+                return torch.zeros(keys.shape(shared, size), device=device)
+            return torch.full((*some.tokens, shared, size), _UNTOUCHED, dtype=getattr(torch, dtype), device=device)
+
+        def turns(heads: int, these: Sequences, last: int) -> Any:
+            blocks = max(these.rounded) // these.block
+            return torch.zeros((len(these.lengths), heads, blocks, last), dtype=torch.int32, device=device)
+
+        fixed, many = bool(config["deterministic"]), bool(config["deterministic"]) and group > 1
+        heads = group * shared
+        values = {
+            "q": make(heads, 0),
+            "k": make(shared, 1),
+            "v": make(shared, 2),
+            "dout": make(heads, 3).mul_(_SMALL),
+            "lse": torch.full(some.shape(heads), math.inf, device=device),
+            "dpsum": torch.zeros(some.shape(heads), device=device),
+            "accum": torch.zeros(some.shape(heads, size), device=device),
+            "dk": result(),
+            "dv": result(),
+            "softmax_scale": size**-0.5,
+            "cu_seqlens_q": some.offsets(device),
+            "cu_seqlens_k": some.offsets(device),
+            "dq_turns": turns(heads, some, 1) if fixed else None,
+            "dk_turns": turns(shared, keys, 2) if many else None,
+            "dv_turns": turns(shared, keys, 2) if many else None,
+            "lengths": tuple(some.lengths),
+        }
+        for i, length in enumerate(some.lengths):
+            forward = self._forward(config, values, some, i)
+            some.kept(values["lse"], i)[:, :length] = forward.logs * math.log2(math.e)
+            some.kept(values["dpsum"], i)[:, :length] = (forward.out * forward.dout).sum(-1)
+        return values
+
+    def _forward(self, config: Config, values: Mapping[str, Any], some: Sequences, number: int) -> _Forward:
+        group = cases.sizes(config)[0]
+        q, k, v, dout = (
+            some.of_tokens(values[name], number).double().transpose(0, 1) for name in ("q", "k", "v", "dout")
+        )
+        k, v = (t.repeat_interleave(group, dim=0) for t in (k, v))
+        return _Forward.of(q, k, v, dout, values["softmax_scale"], bool(config["causal"]))
+
+    def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+        import torch
+
+        group, size, _ = cases.sizes(config)
+        some = Sequences(lengths=values["lengths"], packed=config["layout"] == "varlen", block=self.block)
+        keys = Sequences(lengths=values["lengths"], packed=some.packed, block=KEYS)
+        names = ("accum", "dk", "dv", "dq_turns", "dk_turns", "dv_turns")
+        found = {name: None if values[name] is None else values[name].double() for name in names}
+
+        def rows(gradient: Any, these: Sequences, number: int) -> Any:
+            whole = gradient.new_zeros((len(gradient), these.rounded[number], size))
+            whole[:, : gradient.shape[1]] = gradient
+            return packed(whole, self.major, these.block)
+
+        for i, length in enumerate(some.lengths):
+            forward = self._forward(config, values, some, i)
+            some.kept(found["accum"], i, size).copy_(rows(forward.scores @ forward.k, some, i))
+            gradients = {
+                "dk": forward.scores.transpose(1, 2) @ forward.q,
+                "dv": forward.weights.transpose(1, 2) @ forward.dout,
+            }
+            for name, gradient in gradients.items():
+                summed = gradient.unflatten(0, (-1, group)).sum(1)
+                if group > 1:
+                    keys.kept(found[name], i, size).copy_(rows(summed, keys, i))
+                else:
+                    scale = values["softmax_scale"] if name == "dk" else 1.0
+                    some.of_tokens(found[name], i).copy_(summed.transpose(0, 1) * scale)
+            blocks = -(-length // some.block)
+            if found["dq_turns"] is not None:  # each block of keys that is not behind all of the queries adds once
+                found["dq_turns"][i, :, :blocks] = torch.arange(1, blocks + 1).view(1, -1, 1).to(found["accum"].device)
+            for name in ("dk_turns", "dv_turns"):
+                if found[name] is not None:
+                    found[name][i, :, :blocks] = group
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Forward:
+    """Attention of one sequence in float64, by head, with the gradients of its scores."""
+
+    q: Any
+    k: Any
+    dout: Any
+    out: Any
+    logs: Any
+    weights: Any
+    scores: Any
+
+    @classmethod
+    def of(cls, q: Any, k: Any, v: Any, dout: Any, scale: float, causal: bool) -> _Forward:
+        import torch
+
+        products = q @ k.transpose(1, 2) * scale
+        if causal:
+            products = products.masked_fill(torch.ones_like(products[0], dtype=torch.bool).triu(1), -torch.inf)
+        logs, weights = products.logsumexp(-1), products.softmax(-1)
+        out = weights @ v
+        scores = weights * (dout @ v.transpose(1, 2) - (out * dout).sum(-1, keepdim=True))
+        return cls(q=q, k=k, dout=dout, out=out, logs=logs, weights=weights, scores=scores)
