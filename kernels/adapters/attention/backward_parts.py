@@ -23,7 +23,7 @@ from precast.loader.contract.format.target import Target
 KEYS = 128  # of a block
 _UNTOUCHED = 7.0
 _SMALL = 0.125  # gradients of outputs: those of queries, keys and values are then of one size
-_SHAPES = ((1, 1, 1), (2, 113, 1), (3, 300, 1), (2, 2048, 2))
+_SHAPES = ((1, 1, 1), (2, 37, 1), (1, 67, 1), (2, 113, 1), (3, 300, 1), (2, 2048, 2))
 
 
 def block_of_queries(config: Config, major: int) -> int:
@@ -64,7 +64,7 @@ class _Made:
         return Sequences(lengths=lengths, packed=varlen, block=block or self.block)
 
     def problems(self) -> list[Problem]:
-        """One token, a part of a block, several blocks; at last a size of a model."""
+        """One token, parts of a block, few since an emulation takes no more, several blocks; a model's size last."""
         return [{"batch": batch, "tokens": tokens, "kv_heads": heads} for batch, tokens, heads in _SHAPES]
 
 
