@@ -164,7 +164,7 @@ class _Main(_Made):
             outputs=("accum", "dk", "dv", *turns),
             in_place=("accum", "dk", "dv", *turns),
             reference=self.reference,
-            tolerance=lambda config: Tolerance(rtol=2.0**-6, atol=2.0**-6),
+            tolerance=self.tolerance,
             deterministic=bool(config["deterministic"]),
         )
 
@@ -212,6 +212,11 @@ class _Main(_Made):
             some.kept(values["lse"], i)[:, :length] = forward.logs * math.log2(math.e)
             some.kept(values["dpsum"], i)[:, :length] = (forward.out * forward.dout).sum(-1)
         return values
+
+    def tolerance(self, config: Config) -> Tolerance:
+        """Weights and the gradients of scores are rounded to the dtype before they are multiplied and added up: over
+        more queries where key heads are shared, and then ``dk`` is not scaled yet."""
+        return Tolerance(rtol=2.0**-6, atol=2.0**-7 if cases.sizes(config)[0] == 1 else 1.5 * 2.0**-6)
 
     def _forward(self, config: Config, values: Mapping[str, Any], some: Sequences, number: int) -> _Forward:
         group = cases.sizes(config)[0]

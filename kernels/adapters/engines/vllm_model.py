@@ -152,7 +152,7 @@ def compile_registered(config: Any, registry: Any) -> None:
 def of_dsl(kernel: Any) -> bool:
     """Whether a registered kernel is compiled by the DSL: by no other compiler that vLLM registers kernels of.
 
-    Nothing that it has in common names the DSL: the kernel around FlashAttention-4 derives from the class of all kernels.
+    No class of theirs names the DSL: the kernel around FlashAttention-4 derives from the class of all kernels.
 
     >>> class TritonKernel: ...
     >>> class AttentionKernel: ...
@@ -161,7 +161,7 @@ def of_dsl(kernel: Any) -> bool:
     """
     compiled = getattr(kernel, "kernel", None)
     named = [*type(kernel).__mro__, *type(compiled).__mro__, compiled]
-    words = " ".join(f"{getattr(one, '__module__', '')} {getattr(one, '__qualname__', '')}" for one in named).lower()
+    words = " ".join(f"{getattr(part, '__module__', '')} {getattr(part, '__qualname__', '')}" for part in named).lower()
     return not any(compiler in words for compiler in _OTHER_COMPILERS)
 
 

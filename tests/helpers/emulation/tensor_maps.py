@@ -32,8 +32,8 @@ def tensor_map(
     """The 128 bytes for a numpy array, whose last dimension is the map's first.
 
     ``box``, ``sizes``, ``strides`` (in bytes, from the second on) and ``steps`` count dimensions as the map does. With
-    ``corners`` it is one for im2col: ``box`` has the channels, ``pixels`` how many there are. The tensor begins ``shift``
-    bytes from the array; addresses have 57 bits.
+    ``corners`` it is one for im2col: ``box`` has the channels, ``pixels`` how many there are. The tensor begins
+    ``shift`` bytes from the array; addresses have 57 bits.
     """
     sizes = sizes or tensor.shape[::-1]
     strides = strides or tensor.strides[::-1][1:]
