@@ -54,7 +54,9 @@ def new_kernel(name: str) -> Scaffold:
     files = {}
     for path in sorted((_HERE / "kernel").glob("NAME*")):
         text = path.read_text(encoding="utf-8").replace("@DASHED@", _cache_name(name))
-        files[path.stem.replace("NAME", name)] = text.replace("@DOTTED@", f"mine.{_op_name(name)}").replace("NAME", name)
+        files[path.stem.replace("NAME", name)] = text.replace("@DOTTED@", f"mine.{_op_name(name)}").replace(
+            "NAME", name
+        )
     return Scaffold(
         files=files,
         next=(

@@ -159,8 +159,8 @@ class Declaration:
         >>> Declaration(op="norm", keys=()).of_part("first", {}, Target.parse("sm_90")).op
         'norm.first'
         """
-        one = self.part(name, config, target) if self.part else None
-        own = {} if one is None else {f.name: getattr(one, f.name) for f in fields(one)}
+        part = self.part(name, config, target) if self.part else None
+        own = {} if part is None else {f.name: getattr(part, f.name) for f in fields(part)}
         problems = own.pop("problems", None)
         named: Any = None if problems is None else lambda config: problems
         return replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=named, **own)

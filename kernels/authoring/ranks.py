@@ -15,7 +15,7 @@ Exchanged = Callable[[Config, int, Sequence[Mapping[str, Any]]], Mapping[str, An
 class Ranks:
     """How many ranks launch an op together, and what each of them is passed that depends on the others.
 
-    Of a declaration with ranks, ``inputs`` makes what one rank has of its own, once for each rank; ``reference`` gets
+    ``inputs`` of their declaration makes what one rank has of its own, once for each rank; ``reference`` gets
     a list for each argument, with a value for each rank, and returns such lists.
 
     >>> def exchanged(config: Config, rank: int, owned: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -45,5 +45,5 @@ def addresses(owned: Sequence[Mapping[str, Any]], name: str) -> Any:
     """
     import torch
 
-    tensors = [one[name] for one in owned]
+    tensors = [arguments[name] for arguments in owned]
     return torch.tensor([t.data_ptr() for t in tensors], dtype=torch.int64, device=tensors[0].device)

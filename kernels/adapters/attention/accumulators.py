@@ -35,9 +35,9 @@ def packed(values: Any, major: int, block: int) -> Any:
 
     heads, rows, width = values.shape
     blocks = values.reshape(heads, rows // block, block * width)
-    found = torch.empty_like(blocks)
-    found[..., order(major, block, width).flatten().to(values.device)] = blocks
-    return found.flatten(1)
+    accumulator = torch.empty_like(blocks)
+    accumulator[..., order(major, block, width).flatten().to(values.device)] = blocks
+    return accumulator.flatten(1)
 
 
 def unpacked(accumulator: Any, major: int, block: int, width: int) -> Any:

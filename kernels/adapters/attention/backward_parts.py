@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,7 @@ def part(name: str, config: Config, target: Target) -> Part | None:
 
     That is so with ``two_cta``, and on sm_90a with blocks of 80 queries.
     """
-    makers = {"prepare": _Prepare, "main": _Main, "dq": _Convert, "dkv": _Convert}
+    makers: dict[str, type[_Maker]] = {"prepare": _Prepare, "main": _Main, "dq": _Convert, "dkv": _Convert}
     if name not in makers or config["two_cta"] or block_of_queries(config, target.major) % 64:
         return None
     return makers[name](
@@ -51,11 +52,15 @@ def part(name: str, config: Config, target: Target) -> Part | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
-    """What all parts have: the GPU's generation, and the rows of a block."""
+class _Maker(ABC):
+    """Makes a part for a GPU's generation, ``major``, and so many rows in a block."""
 
     major: int
     block: int
+
+    @abstractmethod
+    def part(self, config: Config) -> Part:
+        """How it is verified."""
 
     def sequences(self, config: Config, problem: Problem, block: int = 0) -> Sequences:
         """The sequences of a problem: of one length in a batch, of falling lengths where they are packed."""
@@ -68,7 +73,7 @@ class _Made:
         return [{"batch": batch, "tokens": tokens, "kv_heads": heads} for batch, tokens, heads in _SHAPES]
 
 
-class _Prepare(_Made):
+class _Prepare(_Maker):
     """Sums of ``out * dout``, logarithms to base 2, and accumulators of zeros."""
 
     def part(self, config: Config) -> Part:
@@ -107,17 +112,17 @@ class _Prepare(_Made):
     def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         size, packs = cases.sizes(config)[1], config["layout"] == "varlen"
         some = Sequences(lengths=values["lengths"], packed=packs, block=self.block)
-        found = {name: values[name].double() for name in ("dpsum", "lse_log2", "accum")}
+        results = {name: values[name].double() for name in ("dpsum", "lse_log2", "accum")}
         for i, length in enumerate(some.lengths):
             out, dout = (some.of_tokens(values[name], i).double() for name in ("out", "dout"))
-            some.kept(found["accum"], i, size).zero_()
-            sums, logs = some.kept(found["dpsum"], i), some.kept(found["lse_log2"], i)
+            some.kept(results["accum"], i, size).zero_()
+            sums, logs = some.kept(results["dpsum"], i), some.kept(results["lse_log2"], i)
             sums.zero_()[:, :length] = (out * dout).sum(-1).T
             logs.fill_(math.inf)[:, :length] = some.by_head(values["lse"], i).double() * math.log2(math.e)
-        return found
+        return results
 
 
-class _Convert(_Made):
+class _Convert(_Maker):
     """An accumulator, times a number, as rows of the dtype of the inputs: ``dq`` and ``dkv``."""
 
     def part(self, config: Config) -> Part:
@@ -153,7 +158,7 @@ class _Convert(_Made):
         return {"dq": dq}
 
 
-class _Main(_Made):
+class _Main(_Maker):
     """The products: accumulators of ``dq``, and ``dk`` and ``dv``, or accumulators of these."""
 
     def part(self, config: Config) -> Part:
@@ -233,7 +238,7 @@ class _Main(_Made):
         some = Sequences(lengths=values["lengths"], packed=config["layout"] == "varlen", block=self.block)
         keys = Sequences(lengths=values["lengths"], packed=some.packed, block=KEYS)
         names = ("accum", "dk", "dv", "dq_turns", "dk_turns", "dv_turns")
-        found = {name: None if values[name] is None else values[name].double() for name in names}
+        results: dict[str, Any] = {n: None if values[n] is None else values[n].double() for n in names}
 
         def rows(gradient: Any, these: Sequences, number: int) -> Any:
             whole = gradient.new_zeros((len(gradient), these.rounded[number], size))
@@ -242,7 +247,7 @@ class _Main(_Made):
 
         for i, length in enumerate(some.lengths):
             forward = self._forward(config, values, some, i)
-            some.kept(found["accum"], i, size).copy_(rows(forward.scores @ forward.k, some, i))
+            some.kept(results["accum"], i, size).copy_(rows(forward.scores @ forward.k, some, i))
             gradients = {
                 "dk": forward.scores.transpose(1, 2) @ forward.q,
                 "dv": forward.weights.transpose(1, 2) @ forward.dout,
@@ -250,17 +255,19 @@ class _Main(_Made):
             for name, gradient in gradients.items():
                 summed = gradient.unflatten(0, (-1, group)).sum(1)
                 if group > 1:
-                    keys.kept(found[name], i, size).copy_(rows(summed, keys, i))
+                    keys.kept(results[name], i, size).copy_(rows(summed, keys, i))
                 else:
                     scale = values["softmax_scale"] if name == "dk" else 1.0
-                    some.of_tokens(found[name], i).copy_(summed.transpose(0, 1) * scale)
+                    some.of_tokens(results[name], i).copy_(summed.transpose(0, 1) * scale)
             blocks = -(-length // some.block)
-            if found["dq_turns"] is not None:  # each block of keys that is not behind all of the queries adds once
-                found["dq_turns"][i, :, :blocks] = torch.arange(1, blocks + 1).view(1, -1, 1).to(found["accum"].device)
+            if results["dq_turns"] is not None:  # each block of keys that is not behind all of the queries adds once
+                results["dq_turns"][i, :, :blocks] = (
+                    torch.arange(1, blocks + 1).view(1, -1, 1).to(results["accum"].device)
+                )
             for name in ("dk_turns", "dv_turns"):
-                if found[name] is not None:
-                    found[name][i, :, :blocks] = group
-        return found
+                if results[name] is not None:
+                    results[name][i, :, :blocks] = group
+        return results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

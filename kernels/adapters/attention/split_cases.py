@@ -63,10 +63,10 @@ def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
                 heads = slice(head * group, (head + 1) * group)
                 sink = values["sink"][heads].double() if values["sink"] is not None and number == 0 else None
                 q, some = values["q"][rows][:, heads].double(), slice(keys.start, keys.stop)
-                found, logs = cases.attend(
+                combined, logs = cases.attend(
                     whole, values, q, k[some, head].double(), v[some, head].double(), sink, before=keys.start, of=len(k)
                 )
-                out[number][rows][:, heads] = found
+                out[number][rows][:, heads] = combined
                 (lse[number][heads, rows] if cases.packed(whole) else lse[number][rows][heads]).copy_(logs)
     return {"out": out, "lse": lse}
 

@@ -47,11 +47,15 @@ class Together:
     @property
     def signature(self) -> Signature | None:
         """The arguments of all ranks, as each is declared."""
-        one = getattr(self.launch, "signature", None)
-        if not isinstance(one, Signature):
+        signature = getattr(self.launch, "signature", None)
+        if not isinstance(signature, Signature):
             return None
-        arguments = [replaced(a, name=of_rank(a.name, r)) for r in range(self.count) for a in one.passed]
-        return Signature(arguments=tuple(arguments), symbols=one.symbols)
+        arguments = [replaced(a, name=of_rank(a.name, r)) for r in range(self.count) for a in signature.passed]
+        return Signature(arguments=tuple(arguments), symbols=signature.symbols)
+
+    def __call__(self, **values: Any) -> None:
+        """Launch all ranks."""
+        self.bind(values)()
 
     def under(self, schedule: Any) -> Together:
         """The same with an emulated kernel in another order."""
@@ -99,14 +103,14 @@ def together(
 
     def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
         assert declaration.inputs
-        made = [declaration.inputs(config, problem, device=device, seed=seed + r * _SEEDS) for r in range(count)]
-        return {of_rank(name, rank): value for rank, own in enumerate(made) for name, value in own.items()}
+        owned = [declaration.inputs(config, problem, device=device, seed=seed + r * _SEEDS) for r in range(count)]
+        return {of_rank(name, rank): value for rank, own in enumerate(owned) for name, value in own.items()}
 
     def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         assert declaration.reference
         owned = owned_by_each(values, count)
-        found = declaration.reference(config, {name: [own[name] for own in owned] for name in owned[0]})
-        return {of_rank(name, rank): found[name][rank] for rank in range(count) for name in found}
+        results = declaration.reference(config, {name: [own[name] for own in owned] for name in owned[0]})
+        return {of_rank(name, rank): results[name][rank] for rank in range(count) for name in results}
 
     flat = replace(
         declaration,
@@ -117,7 +121,7 @@ def together(
         in_place=all_of(declaration.in_place),
         workspace=all_of(declaration.workspace),
     )
-    return Together(launch, ranks, config, frozenset({*flat.outputs, *flat.workspace})), flat  # type: ignore[return-value]
+    return Together(launch, ranks, config, frozenset({*flat.outputs, *flat.workspace})), flat
 
 
 def owned_by_each(values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:

@@ -121,8 +121,8 @@ def test_blocks_of_queries() -> None:
 @pytest.mark.parametrize("layout", ["cached", "paged"])
 def test_parts_of_a_split_combine_to_the_whole(layout: str) -> None:
     keys = keys_of(attention_split)
-    config = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 4, "causal": True, "sink": True, "layout": layout}
-    config = complete(keys, {**config, **({"page": 16} if layout == "paged" else {})}, op="attention_split")
+    given = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 4, "causal": True, "sink": True, "layout": layout}
+    config = complete(keys, {**given, **({"page": 16} if layout == "paged" else {})}, op="attention_split")
     declared = declaration_of(attention_split)
     assert declared.verifiable and declared.inputs and declared.reference and declared.problems
     for problem in declared.problems(config)[:-1]:

@@ -52,6 +52,9 @@ class Launch:
     def __init__(self, function: Callable[..., None]) -> None:
         self.function = function
 
+    def __call__(self, **values: Any) -> None:
+        self.function(**values)
+
     def bind(self, values: Mapping[str, Any]) -> Callable[[], None]:
         return lambda: self.function(**values)
 

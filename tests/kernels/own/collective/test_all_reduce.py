@@ -120,6 +120,9 @@ class Named:
     def __init__(self, function: Callable[..., None]) -> None:
         self.function = function
 
+    def __call__(self, **values: Any) -> None:
+        self.function(**values)
+
     def bind(self, values: dict[str, Any]) -> Callable[[], None]:
         return lambda: self.function(**values)
 
