@@ -3,11 +3,11 @@
 Importing it imports neither the DSL nor torch.
 """
 
+from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition.ranks import Ranks, addresses
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.launch_plan import LaunchPlan
-from precast.kernels.authoring.part import Part
-from precast.kernels.authoring.ranks import Ranks, addresses
 from precast.kernels.authoring.tile import Tile
 
 __all__ = [

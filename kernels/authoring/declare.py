@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
+from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition.ranks import Ranks
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launch_plan import LaunchPlan
-from precast.kernels.authoring.part import Part
-from precast.kernels.authoring.ranks import Ranks
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config, Key, suggest

@@ -16,8 +16,8 @@ from precast.kernels.adapters.attention import cases
 from precast.kernels.adapters.attention.accumulators import packed, unpacked
 from precast.kernels.adapters.attention.sequences import Sequences
 from precast.kernels.authoring import tensors
+from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.declare import Problem, Tolerance
-from precast.kernels.authoring.part import Part
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 

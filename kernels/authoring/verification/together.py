@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from precast.kernels.authoring.composition.ranks import Ranks
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.bound_call import bound
-from precast.kernels.authoring.ranks import Ranks
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.values import replace as replaced

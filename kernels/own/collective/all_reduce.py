@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels.authoring import configs, tensors
+from precast.kernels.authoring.composition.ranks import Ranks, addresses
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType
-from precast.kernels.authoring.ranks import Ranks, addresses
 from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target

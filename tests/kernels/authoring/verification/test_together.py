@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from precast.kernels.authoring.composition.ranks import Ranks, addresses
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
-from precast.kernels.authoring.ranks import Ranks, addresses
 from precast.kernels.authoring.timing.bench import bench
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import Schedule
