@@ -52,9 +52,7 @@ def command(
 
 
 def _targets(path: Path) -> set[Target]:
-    """The targets of a manifest; none if the file does not exist yet."""
+    """The targets of a manifest. One that does not exist is refused: the workflow would fail at its first step."""
     from precast.build.plan.manifest import read_manifest
 
-    if not path.is_file():
-        return set()
     return {target for entry in read_manifest(path).entries for target in entry.targets}

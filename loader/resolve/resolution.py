@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -70,18 +69,11 @@ class Resolution(Immutable):
         return decision_view(heading(self), rows_of(self), count, self.notes, missing)
 
 
-def render(resolution: Resolution, limit: int | None = None) -> str:
-    """The whole decision; with a limit, what goes beyond that many candidates is counted by its reason."""
+def render(resolution: Resolution) -> str:
+    """The whole decision."""
     lines = [heading(resolution)]
     rows = list(rows_of(resolution))
-    shown = rows if limit is None else rows[:limit]
-    lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in shown])
-    if len(shown) < len(rows):
-        lines.append(
-            f"  and {len(rows) - len(shown)} more, each in the error's .resolution and in loader.explain(...):"
-        )
-        hidden = resolution.rejected[max(0, len(shown) - len(resolution.accepted)) :]
-        lines += [f"    {count} x {why}" for why, count in _summary(hidden)]
+    lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in rows])
     if not rows:
         lines.append("  no candidate")
     lines += [f"  note: {note}" for note in resolution.notes]
@@ -248,10 +240,6 @@ def _facts(candidate: Candidate) -> tuple[str, ...]:
 def _near(rejected: Rejected) -> str:
     artifact = rejected.candidate.artifact
     return f"{config_text(artifact.config)} for {artifact.target}"
-
-
-def _summary(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
-    return Counter("; ".join(r.reasons) for r in rejected).most_common(12)
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

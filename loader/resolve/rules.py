@@ -40,7 +40,8 @@ def architecture(candidate: Candidate, required: Requirements, machine: Machine)
     if machine.capability is None:
         return f"built for {target}, and there is no CUDA device here"
     if not target.runs_on(machine.capability):
-        return f"built for {target}, this GPU is {machine.capability}"
+        here = f"this GPU is {machine.capability}" if machine.target is None else f"{machine.target} was requested"
+        return f"built for {target}, {here}"
     return None
 
 

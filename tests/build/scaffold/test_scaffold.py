@@ -40,6 +40,13 @@ def test_a_new_kernel_builds_at_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert all(used.local == used.stack == 0 for a in found.artifacts for used in a.resources)
 
 
+@pytest.mark.parametrize("name", ["MyKernel", "my_Kernel2", "GEMM", "x__y", "_hidden"])
+def test_any_name_of_a_function_gives_a_manifest_that_plan_takes(name: str, tmp_path: Path) -> None:
+    """Names of caches and ops are lower case; a function's name need not be."""
+    assert run("new", name, "-o", tmp_path) == 0
+    assert run("plan", tmp_path / f"{name}.yaml") == 0
+
+
 def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function of torch stands for the kernel: it passes, and one that forgets the last element does not."""
     new_kernel("twice_as_much").write(tmp_path)

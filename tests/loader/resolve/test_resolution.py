@@ -236,11 +236,8 @@ def test_a_request_that_no_source_takes_is_refused() -> None:
     assert chosen is not None and chosen.source.precedence == 0, "the one that takes it serves it"
 
 
-def test_a_long_trace_is_counted() -> None:
+def test_a_decision_has_every_candidate() -> None:
     found = ask(source(*(scale(threads=n) for n in range(100)), scale(dtype="float16")), dtype="f32")
-    text = render(found, limit=5)
-    assert "and 96 more, each in the error" in text and "95 x dtype is 'bfloat16', not 'float32'" in text
-    assert "1 x dtype is 'float16', not 'float32'" in text
     assert str(found).count("refused") == 101
 
 

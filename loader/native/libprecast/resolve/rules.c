@@ -65,8 +65,12 @@ static void architecture(struct builder *reasons, size_t *count, const struct ar
   if (!machine->has_capability) {
     put(reason(reasons, count), "built for %.*s, and there is no CUDA device here", size, target);
   } else if (!runs_on(artifact->target, machine->capability)) {
-    put(reason(reasons, count), "built for %.*s, this GPU is %d.%d", size, target, machine->capability.major,
-        machine->capability.minor);
+    put(reason(reasons, count), "built for %.*s, ", size, target);
+    if (machine->target) {
+      put(reasons, "%s was requested", machine->target);
+    } else {
+      put(reasons, "this GPU is %d.%d", machine->capability.major, machine->capability.minor);
+    }
   }
 }
 
