@@ -38,6 +38,16 @@ def block_of_queries(config: Config, major: int) -> int:
     return 128
 
 
+def turns_of_queries(length: int, block: int, *, causal: bool) -> list[int]:
+    """How many blocks of keys add to each block of queries, in a fixed order: those that any of its queries sees.
+
+    >>> turns_of_queries(300, 64, causal=True), turns_of_queries(300, 128, causal=False)
+    ([1, 1, 2, 2, 3], [3, 3, 3])
+    """
+    ends = [min(length, end) if causal else length for end in range(block, length + block, block)]
+    return [-(-end // KEYS) for end in ends]
+
+
 def part(name: str, config: Config, target: Target) -> Part | None:
     """How a part is verified; None where the order of its accumulators is not known.
 
@@ -259,14 +269,12 @@ class _Main(_Maker):
                 else:
                     scale = values["softmax_scale"] if name == "dk" else 1.0
                     some.of_tokens(results[name], i).copy_(summed.transpose(0, 1) * scale)
-            blocks = -(-length // some.block)
-            if results["dq_turns"] is not None:  # each block of keys that is not behind all of the queries adds once
-                results["dq_turns"][i, :, :blocks] = (
-                    torch.arange(1, blocks + 1).view(1, -1, 1).to(results["accum"].device)
-                )
+            if results["dq_turns"] is not None:
+                turns = turns_of_queries(length, self.block, causal=bool(config["causal"]))
+                results["dq_turns"][i, :, : len(turns), 0] = torch.tensor(turns, dtype=torch.float64)
             for name in ("dk_turns", "dv_turns"):
                 if results[name] is not None:
-                    results[name][i, :, :blocks] = group
+                    results[name][i, :, : keys.rounded[i] // KEYS] = group
         return results
 
 
