@@ -14,6 +14,7 @@ from typing import Any
 
 from precast.kernels.adapters.attention import cases
 from precast.kernels.adapters.attention.accumulators import packed, unpacked
+from precast.kernels.adapters.attention.blocks import KEYS, block_of_queries, turns_of_queries
 from precast.kernels.adapters.attention.sequences import Sequences
 from precast.kernels.authoring import tensors
 from precast.kernels.authoring.composition.part import Part
@@ -21,31 +22,9 @@ from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
-KEYS = 128  # of a block
 _UNTOUCHED = 7.0
 _SMALL = 0.125  # gradients of outputs: those of queries, keys and values are then of one size
 _SHAPES = ((1, 1, 1), (2, 37, 1), (1, 67, 1), (2, 113, 1), (3, 300, 1), (2, 2048, 2))
-
-
-def block_of_queries(config: Config, major: int) -> int:
-    """How many queries make a block.
-
-    >>> block_of_queries({"head_dim": 128, "causal": True}, 9), block_of_queries({"head_dim": 128, "causal": True}, 10)
-    (64, 128)
-    """
-    if major == 9 and cases.sizes(config)[1] == 128:
-        return 64 if config["causal"] else 80
-    return 128
-
-
-def turns_of_queries(length: int, block: int, *, causal: bool) -> list[int]:
-    """How many blocks of keys add to each block of queries, in a fixed order: those that any of its queries sees.
-
-    >>> turns_of_queries(300, 64, causal=True), turns_of_queries(300, 128, causal=False)
-    ([1, 1, 2, 2, 3], [3, 3, 3])
-    """
-    ends = [min(length, end) if causal else length for end in range(block, length + block, block)]
-    return [-(-end // KEYS) for end in ends]
 
 
 def part(name: str, config: Config, target: Target) -> Part | None:
@@ -273,8 +252,8 @@ class _Main(_Maker):
                 turns = turns_of_queries(length, self.block, causal=bool(config["causal"]))
                 results["dq_turns"][i, :, : len(turns), 0] = torch.tensor(turns, dtype=torch.float64)
             for name in ("dk_turns", "dv_turns"):
-                if results[name] is not None:
-                    results[name][i, :, : keys.rounded[i] // KEYS] = group
+                if results[name] is not None:  # on sm_90a, one warp group stores for both
+                    results[name][i, :, : keys.rounded[i] // KEYS, : 1 if self.major == 9 else 2] = group
         return results
 
 

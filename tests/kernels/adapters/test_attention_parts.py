@@ -11,7 +11,7 @@ import pytest
 from precast.kernels.adapters.attention import cases, split_cases
 from precast.kernels.adapters.attention.accumulators import order
 from precast.kernels.adapters.attention.backward import attention_bwd
-from precast.kernels.adapters.attention.backward_parts import KEYS, block_of_queries
+from precast.kernels.adapters.attention.blocks import KEYS, block_of_queries
 from precast.kernels.adapters.attention.forward import attention_split
 from precast.kernels.adapters.attention.sequences import Sequences
 from precast.kernels.authoring.declare import Declaration, declaration_of
