@@ -5,49 +5,58 @@ Within a block they are in the order of the registers that hold them: four neigh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-_ROWS = 64  # of a warp group of sm_90a
+Order = Literal["wgmma", "tcgen05", "pair"]
+"""Of sm_90a; of sm_100a, and there of a pair of thread blocks that share a product."""
+_ROWS = 64  # of a warp group of sm_90a, and of one thread block of a pair
 
 
-def order(major: int, rows: int, width: int) -> Any:
+def places(order: Order, rows: int, width: int) -> Any:
     """Where each number of a block ``[rows, width]`` is.
 
-    On sm_90a the four are two columns of two rows, eight apart; on sm_100a, four columns.
+    On sm_90a the four are two columns of two rows, eight apart; on sm_100a, four columns. Of a pair, each has half of
+    the rows, with both halves of their columns in turn.
 
-    >>> order(10, 128, 64)[1, :6].tolist()
+    >>> places("tcgen05", 128, 64)[1, :6].tolist()
     [4, 5, 6, 7, 516, 517]
-    >>> order(9, 64, 64)[8, :4].tolist(), order(9, 64, 64)[0, :4].tolist()
+    >>> places("wgmma", 64, 64)[8, :4].tolist(), places("wgmma", 64, 64)[0, :4].tolist()
     ([2, 3, 6, 7], [0, 1, 4, 5])
+    >>> places("pair", 128, 64)[1, 30:34].tolist(), places("pair", 128, 64)[64, :2].tolist()
+    ([3590, 3591, 260, 261], [4096, 4097])
     """
     import torch
 
     row, column = torch.arange(rows).unsqueeze(1), torch.arange(width).unsqueeze(0)
-    if major != 9:
+    if order == "tcgen05":
         return (column // 4 * rows + row) * 4 + column % 4
+    begin = row // _ROWS * _ROWS * width
+    if order == "pair":
+        half, near = column // (width // 2), column % (width // 2)
+        return begin + ((near // 4 * 2 + half) * _ROWS + row % _ROWS) * 4 + column % 4
     thread = row % _ROWS // 16 * 32 + row % 8 * 4 + column % 8 // 2
-    return row // _ROWS * _ROWS * width + (column // 8 * 128 + thread) * 4 + row % 16 // 8 * 2 + column % 2
+    return begin + (column // 8 * 128 + thread) * 4 + row % 16 // 8 * 2 + column % 2
 
 
-def packed(values: Any, major: int, block: int) -> Any:
+def packed(values: Any, order: Order, block: int) -> Any:
     """Rows ``[heads, rows, width]``, of whole blocks, as an accumulator ``[heads, rows * width]``."""
     import torch
 
     heads, rows, width = values.shape
     blocks = values.reshape(heads, rows // block, block * width)
     accumulator = torch.empty_like(blocks)
-    accumulator[..., order(major, block, width).flatten().to(values.device)] = blocks
+    accumulator[..., places(order, block, width).flatten().to(values.device)] = blocks
     return accumulator.flatten(1)
 
 
-def unpacked(accumulator: Any, major: int, block: int, width: int) -> Any:
+def unpacked(accumulator: Any, order: Order, block: int, width: int) -> Any:
     """The rows of an accumulator: what ``packed`` was given.
 
     >>> import torch
     >>> x = torch.randn(2, 256, 64)
-    >>> torch.equal(unpacked(packed(x, 9, 128), 9, 128, 64), x)
+    >>> torch.equal(unpacked(packed(x, "wgmma", 128), "wgmma", 128, 64), x)
     True
     """
     heads = len(accumulator)
     blocks = accumulator.reshape(heads, -1, block * width)
-    return blocks[..., order(major, block, width).flatten().to(accumulator.device)].reshape(heads, -1, width)
+    return blocks[..., places(order, block, width).flatten().to(accumulator.device)].reshape(heads, -1, width)

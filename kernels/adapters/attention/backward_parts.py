@@ -9,13 +9,14 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.kernels.adapters.attention import cases
 from precast.kernels.adapters.attention.accumulators import packed, unpacked
-from precast.kernels.adapters.attention.blocks import KEYS, block_of_queries, turns_of_queries
+from precast.kernels.adapters.attention.blocks import KEYS, Blocks
 from precast.kernels.adapters.attention.sequences import Sequences
+from precast.kernels.adapters.attention.weights import Weights
 from precast.kernels.authoring import tensors
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.declare import Problem, Tolerance
@@ -28,34 +29,38 @@ _SHAPES = ((1, 1, 1), (2, 37, 1), (1, 67, 1), (2, 113, 1), (3, 300, 1), (2, 2048
 
 
 def part(name: str, config: Config, target: Target) -> Part | None:
-    """How a part is verified; None where the order of its accumulators is not known.
-
-    That is so with ``two_cta``, and on sm_90a with blocks of 80 queries.
-    """
-    makers: dict[str, type[_Maker]] = {"prepare": _Prepare, "main": _Main, "dq": _Convert, "dkv": _Convert}
-    if name not in makers or config["two_cta"] or block_of_queries(config, target.major) % 64:
+    """How a part is verified; None where the order of its accumulators is not known: of blocks of 80 queries."""
+    makers: dict[str, type[_Maker]] = {"prepare": _Prepare, "main": _Main, "dq": _Convert, "dkv": _ConvertKeys}
+    blocks = Blocks.of(config, target.major)
+    if name not in makers or blocks.queries % 64:
         return None
-    return makers[name](
-        major=target.major, block=KEYS if name == "dkv" else block_of_queries(config, target.major)
-    ).part(config)
+    return makers[name](blocks).part(config)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Maker(ABC):
-    """Makes a part for a GPU's generation, ``major``, and so many rows in a block."""
+    """Makes a part for some blocks."""
 
-    major: int
-    block: int
+    blocks: Blocks
+
+    @property
+    def rounded(self) -> int:
+        """What sequences are rounded up to."""
+        return self.blocks.queries
 
     @abstractmethod
     def part(self, config: Config) -> Part:
         """How it is verified."""
 
-    def sequences(self, config: Config, problem: Problem, block: int = 0) -> Sequences:
+    def sequences(self, config: Config, problem: Problem) -> Sequences:
         """The sequences of a problem: of one length in a batch, of falling lengths where they are packed."""
         varlen, longest = config["layout"] == "varlen", problem["tokens"]
         lengths = [max(1, longest - i * (longest // 3)) if varlen else longest for i in range(problem["batch"])]
-        return Sequences(lengths=lengths, packed=varlen, block=block or self.block)
+        return Sequences(lengths=lengths, packed=varlen, block=self.rounded)
+
+    def again(self, config: Config, values: Mapping[str, Any]) -> Sequences:
+        """The sequences of a problem's inputs."""
+        return Sequences(lengths=values["lengths"], packed=config["layout"] == "varlen", block=self.rounded)
 
     def problems(self) -> list[Problem]:
         """One token, parts of a block, few since an emulation takes no more, several blocks; a model's size last."""
@@ -99,8 +104,7 @@ class _Prepare(_Maker):
         }
 
     def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
-        size, packs = cases.sizes(config)[1], config["layout"] == "varlen"
-        some = Sequences(lengths=values["lengths"], packed=packs, block=self.block)
+        size, some = cases.sizes(config)[1], self.again(config, values)
         results = {name: values[name].double() for name in ("dpsum", "lse_log2", "accum")}
         for i, length in enumerate(some.lengths):
             out, dout = (some.of_tokens(values[name], i).double() for name in ("out", "dout"))
@@ -112,7 +116,7 @@ class _Prepare(_Maker):
 
 
 class _Convert(_Maker):
-    """An accumulator, times a number, as rows of the dtype of the inputs: ``dq`` and ``dkv``."""
+    """An accumulator of queries, times a number, as rows of the dtype of the inputs."""
 
     def part(self, config: Config) -> Part:
         return Part(
@@ -124,9 +128,8 @@ class _Convert(_Maker):
         )
 
     def inputs(self, config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-        group, size, _ = cases.sizes(config)
-        heads = problem["kv_heads"] * (1 if group > 1 and self.block == KEYS else group)
-        some = self.sequences(config, problem)
+        size, some = cases.sizes(config)[1], self.sequences(config, problem)
+        heads = self.heads(config, problem)
         return {
             "accum": tensors.normal(some.shape(heads, size), "float32", device=device, seed=seed),
             "dq": tensors.empty((*some.tokens, heads, size), str(config["dtype"]), device=device),
@@ -138,13 +141,34 @@ class _Convert(_Maker):
     def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         import torch
 
-        size, packs = cases.sizes(config)[1], config["layout"] == "varlen"
-        some = Sequences(lengths=values["lengths"], packed=packs, block=self.block)
+        size, some = cases.sizes(config)[1], self.again(config, values)
         dq = torch.zeros_like(values["dq"], dtype=torch.float64)
         for i, length in enumerate(some.lengths):
-            rows = unpacked(some.kept(values["accum"], i, size).double(), self.major, self.block, size)
+            rows = self.rows(some.kept(values["accum"], i, size).double(), size)
             some.of_tokens(dq, i).copy_(rows[:, :length].transpose(0, 1) * values["scale"])
         return {"dq": dq}
+
+    def heads(self, config: Config, problem: Problem) -> int:
+        """How many heads a problem has."""
+        return problem["kv_heads"] * cases.sizes(config)[0]
+
+    def rows(self, accumulator: Any, size: int) -> Any:
+        """The rows of an accumulator."""
+        return unpacked(accumulator, self.blocks.queries_order, self.blocks.queries, size)
+
+
+class _ConvertKeys(_Convert):
+    """The same with an accumulator of keys, or values."""
+
+    @property
+    def rounded(self) -> int:
+        return self.blocks.keys
+
+    def heads(self, config: Config, problem: Problem) -> int:
+        return problem["kv_heads"]
+
+    def rows(self, accumulator: Any, size: int) -> Any:
+        return unpacked(accumulator, self.blocks.keys_order, KEYS, size)
 
 
 class _Main(_Maker):
@@ -167,7 +191,8 @@ class _Main(_Maker):
 
         group, size, _ = cases.sizes(config)
         shared, dtype = problem["kv_heads"], str(config["dtype"])
-        some, keys = self.sequences(config, problem), self.sequences(config, problem, KEYS)
+        some = self.sequences(config, problem)
+        keys = replace(some, block=self.blocks.keys)
 
         def make(heads: int, number: int) -> Any:
             return tensors.normal((*some.tokens, heads, size), dtype, device=device, seed=seed + number)
@@ -177,8 +202,8 @@ class _Main(_Maker):
                 return torch.zeros(keys.shape(shared, size), device=device)
             return torch.full((*some.tokens, shared, size), _UNTOUCHED, dtype=getattr(torch, dtype), device=device)
 
-        def turns(heads: int, these: Sequences, last: int) -> Any:
-            blocks = max(these.rounded) // these.block
+        def turns(heads: int, these: Sequences, block: int, last: int) -> Any:
+            blocks = max(these.rounded) // block
             return torch.zeros((len(these.lengths), heads, blocks, last), dtype=torch.int32, device=device)
 
         fixed, many = bool(config["deterministic"]), bool(config["deterministic"]) and group > 1
@@ -196,9 +221,9 @@ class _Main(_Maker):
             "softmax_scale": size**-0.5,
             "cu_seqlens_q": some.offsets(device),
             "cu_seqlens_k": some.offsets(device),
-            "dq_turns": turns(heads, some, 1) if fixed else None,
-            "dk_turns": turns(shared, keys, 2) if many else None,
-            "dv_turns": turns(shared, keys, 2) if many else None,
+            "dq_turns": turns(heads, some, some.block, 1 + bool(config["two_cta"])) if fixed else None,
+            "dk_turns": turns(shared, keys, KEYS, 2) if many else None,
+            "dv_turns": turns(shared, keys, KEYS, 2) if many else None,
             "lengths": tuple(some.lengths),
         }
         for i, length in enumerate(some.lengths):
@@ -212,31 +237,32 @@ class _Main(_Maker):
         more queries where key heads are shared, and then ``dk`` is not scaled yet."""
         return Tolerance(rtol=2.0**-6, atol=2.0**-7 if cases.sizes(config)[0] == 1 else 1.5 * 2.0**-6)
 
-    def _forward(self, config: Config, values: Mapping[str, Any], some: Sequences, number: int) -> _Forward:
+    def _forward(self, config: Config, values: Mapping[str, Any], some: Sequences, number: int) -> Weights:
         group = cases.sizes(config)[0]
         q, k, v, dout = (
             some.of_tokens(values[name], number).double().transpose(0, 1) for name in ("q", "k", "v", "dout")
         )
         k, v = (t.repeat_interleave(group, dim=0) for t in (k, v))
-        return _Forward.of(q, k, v, dout, values["softmax_scale"], bool(config["causal"]))
+        return Weights.of(q, k, v, dout, values["softmax_scale"], bool(config["causal"]))
 
     def reference(self, config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         import torch
 
         group, size, _ = cases.sizes(config)
-        some = Sequences(lengths=values["lengths"], packed=config["layout"] == "varlen", block=self.block)
-        keys = Sequences(lengths=values["lengths"], packed=some.packed, block=KEYS)
+        blocks, some = self.blocks, self.again(config, values)
+        keys = replace(some, block=blocks.keys)
         names = ("accum", "dk", "dv", "dq_turns", "dk_turns", "dv_turns")
         results: dict[str, Any] = {n: None if values[n] is None else values[n].double() for n in names}
 
-        def rows(gradient: Any, these: Sequences, number: int) -> Any:
-            whole = gradient.new_zeros((len(gradient), these.rounded[number], size))
-            whole[:, : gradient.shape[1]] = gradient
-            return packed(whole, self.major, these.block)
+        def whole(gradient: Any, rounded: int) -> Any:
+            rows = gradient.new_zeros((len(gradient), rounded, size))
+            rows[:, : gradient.shape[1]] = gradient
+            return rows
 
         for i, length in enumerate(some.lengths):
             forward = self._forward(config, values, some, i)
-            some.kept(results["accum"], i, size).copy_(rows(forward.scores @ forward.k, some, i))
+            of_queries = whole(forward.scores @ forward.k, some.rounded[i])
+            some.kept(results["accum"], i, size).copy_(packed(of_queries, blocks.queries_order, blocks.queries))
             gradients = {
                 "dk": forward.scores.transpose(1, 2) @ forward.q,
                 "dv": forward.weights.transpose(1, 2) @ forward.dout,
@@ -244,39 +270,15 @@ class _Main(_Maker):
             for name, gradient in gradients.items():
                 summed = gradient.unflatten(0, (-1, group)).sum(1)
                 if group > 1:
-                    keys.kept(results[name], i, size).copy_(rows(summed, keys, i))
+                    of_keys = packed(whole(summed, keys.rounded[i]), blocks.keys_order, KEYS)
+                    keys.kept(results[name], i, size).copy_(of_keys)
                 else:
                     scale = values["softmax_scale"] if name == "dk" else 1.0
                     some.of_tokens(results[name], i).copy_(summed.transpose(0, 1) * scale)
             if results["dq_turns"] is not None:
-                turns = turns_of_queries(length, self.block, causal=bool(config["causal"]))
-                results["dq_turns"][i, :, : len(turns), 0] = torch.tensor(turns, dtype=torch.float64)
+                turns = torch.tensor(blocks.turns(length, causal=bool(config["causal"])))
+                results["dq_turns"][i, :, : len(turns)] = turns.unsqueeze(1)
             for name in ("dk_turns", "dv_turns"):
                 if results[name] is not None:  # on sm_90a, one warp group stores for both
-                    results[name][i, :, : keys.rounded[i] // KEYS, : 1 if self.major == 9 else 2] = group
+                    results[name][i, :, : keys.rounded[i] // KEYS, : 1 if blocks.keys_order == "wgmma" else 2] = group
         return results
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Forward:
-    """Attention of one sequence in float64, by head, with the gradients of its scores."""
-
-    q: Any
-    k: Any
-    dout: Any
-    out: Any
-    logs: Any
-    weights: Any
-    scores: Any
-
-    @classmethod
-    def of(cls, q: Any, k: Any, v: Any, dout: Any, scale: float, causal: bool) -> _Forward:
-        import torch
-
-        products = q @ k.transpose(1, 2) * scale
-        if causal:
-            products = products.masked_fill(torch.ones_like(products[0], dtype=torch.bool).triu(1), -torch.inf)
-        logs, weights = products.logsumexp(-1), products.softmax(-1)
-        out = weights @ v
-        scores = weights * (dout @ v.transpose(1, 2) - (out * dout).sum(-1, keepdim=True))
-        return cls(q=q, k=k, dout=dout, out=out, logs=logs, weights=weights, scores=scores)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from precast.kernels.adapters.attention import cases, split_cases
-from precast.kernels.adapters.attention.accumulators import order
+from precast.kernels.adapters.attention.accumulators import Order, places
 from precast.kernels.adapters.attention.backward import attention_bwd
-from precast.kernels.adapters.attention.blocks import KEYS, block_of_queries
+from precast.kernels.adapters.attention.blocks import Blocks
 from precast.kernels.adapters.attention.forward import attention_split
 from precast.kernels.adapters.attention.sequences import Sequences
 from precast.kernels.authoring.declare import Declaration, declaration_of
@@ -36,22 +36,26 @@ def part(name: str, config: Mapping[str, Any], target: str) -> Declaration:
 
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("width", [64, 128])
-@pytest.mark.parametrize("major", [9, 10])
-def test_a_block_holds_each_number_once(major: int, width: int, rows: int) -> None:
-    places = order(major, rows, width)
-    assert places.shape == (rows, width) and sorted(places.flatten().tolist()) == list(range(rows * width))
+@pytest.mark.parametrize("order", ["wgmma", "tcgen05", "pair"])
+def test_a_block_holds_each_number_once(order: Order, width: int, rows: int) -> None:
+    found = places(order, rows, width)
+    assert found.shape == (rows, width) and sorted(found.flatten().tolist()) == list(range(rows * width))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("target", "size", "pair"), [("sm_90a", 64, False), ("sm_100a", 64, False), ("sm_100a", 128, True)]
+)
 @pytest.mark.parametrize("layout", ["dense", "varlen"])
 @pytest.mark.parametrize("group", [1, 4])
-def test_the_parts_together_give_the_gradients_of_torch(group: int, layout: str, target: str) -> None:
-    config = full(head_dim=64, heads_per_kv=group, layout=layout)
+def test_the_parts_together_give_the_gradients_of_torch(
+    group: int, layout: str, target: str, size: int, pair: bool
+) -> None:
+    config = full(head_dim=size, heads_per_kv=group, layout=layout, two_cta=pair)
     main, dq, dkv = (part(name, config, target) for name in ("main", "dq", "dkv"))
     assert main.inputs and main.reference and dq.reference and dkv.reference
     values = main.inputs(config, SMALL, device="cpu", seed=1)
     found = main.reference(config, values)
-    some = Sequences(lengths=values["lengths"], packed=layout == "varlen", block=KEYS)
+    some = Sequences(lengths=values["lengths"], packed=layout == "varlen", block=128)
     given = {"lengths": values["lengths"], "cu_seqlens_q": values["cu_seqlens_q"]}
 
     def converted(declared: Declaration, accumulator: Any, like: Any, scale: float) -> Any:
@@ -104,18 +108,22 @@ def test_a_right_part_passes_and_a_wrong_number_is_found(target: str, layout: st
         assert wrong == {output}
 
 
-@pytest.mark.parametrize(
-    ("config", "target"),
-    [({"head_dim": 128, "two_cta": True}, "sm_100a"), ({"head_dim": 128, "causal": False}, "sm_90a")],
-)
-def test_what_accumulators_of_unknown_order_have_is_not_verified(config: dict[str, Any], target: str) -> None:
-    assert not part("main", full(**config), target).verifiable
+def test_what_accumulators_of_unknown_order_have_is_not_verified() -> None:
+    assert not part("main", full(head_dim=128, causal=False), "sm_90a").verifiable
     assert not part("other", full(head_dim=64), "sm_90a").verifiable
 
 
 def test_blocks_of_queries() -> None:
-    sizes = [block_of_queries(full(head_dim=d, causal=c), m) for d in (64, 128) for c in (False, True) for m in (9, 10)]
-    assert sizes == [128, 128, 128, 128, 80, 128, 64, 128]
+    found = [Blocks.of(full(head_dim=d, causal=c), m) for d in (64, 128) for c in (False, True) for m in (9, 10)]
+    assert [blocks.queries for blocks in found] == [128, 128, 128, 128, 80, 128, 64, 128]
+    assert {blocks.keys for blocks in found} == {128}
+
+
+def test_sequences_whose_lengths_end_in_a_block_have_turns_of_their_own() -> None:
+    one, two = (Blocks.of(full(head_dim=128, two_cta=pair), 10) for pair in (False, True))
+    assert [one.turns(n, causal=True) for n in (1, 128, 129, 257)] == [[1], [1], [1, 2], [1, 2, 3]]
+    assert [two.turns(n, causal=True) for n in (128, 257)] == [[1], [1, 1, 2]]
+    assert [b.turns(300, causal=False) for b in (one, two)] == [[3, 3, 3], [2, 2, 2]]
 
 
 @pytest.mark.parametrize("layout", ["cached", "paged"])
