@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 Order = Literal["wgmma", "tcgen05", "pair"]
-"""Of sm_90a; of sm_100a, and there of a pair of thread blocks that share a product."""
+"""That of sm_90a, that of sm_100a, and that of a pair of thread blocks of sm_100a that share a product."""
 _ROWS = 64  # of a warp group of sm_90a, and of one thread block of a pair
 
 
 def places(order: Order, rows: int, width: int) -> Any:
     """Where each number of a block ``[rows, width]`` is.
 
-    On sm_90a the four are two columns of two rows, eight apart; on sm_100a, four columns. Of a pair, each has half of
-    the rows, with both halves of their columns in turn.
+    On sm_90a the four are two columns of two rows, eight apart; on sm_100a, four columns. Each block of a pair has half
+    of the rows, with both halves of their columns in turn.
 
     >>> places("tcgen05", 128, 64)[1, :6].tolist()
     [4, 5, 6, 7, 516, 517]
