@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from tests.helpers.builds import precast
 
 torch = pytest.importorskip("torch")
 
@@ -146,3 +149,24 @@ def test_parts_of_a_split_combine_to_the_whole(layout: str) -> None:
 
 def test_a_part_of_a_split_has_whole_tiles() -> None:
     assert [len(keys) for keys in split_cases.parts(1031, 4)] == [384, 384, 263, 0]
+
+
+@pytest.mark.slow
+def test_accumulators_are_in_the_order_of_the_library(tmp_path: Path) -> None:
+    """All parts of one backward pass of sm_90a and one of a pair of sm_100a, as the library compiles them, emulated."""
+    manifest = "version: 1\nname: backward\ntargets: [sm_90a, sm_100a]\nkernels:\n"
+    for target, pair in (("sm_90a", "false"), ("sm_100a", "true")):
+        manifest += "  - kernel: attention_bwd\n    parts: [prepare, main, dq, dkv]\n"
+        manifest += (
+            f"    targets: [{target}]\n    config: {{dtype: bfloat16, head_dim: 128, heads_per_kv: 2, causal: true, "
+        )
+        manifest += f"deterministic: true, two_cta: {pair}}}\n"
+    (tmp_path / "backward.yaml").write_text(manifest)
+    cache, store = tmp_path / "cache", tmp_path / "store"
+    done = precast(store, "build", tmp_path / "backward.yaml", "-o", cache, "--keep", "ptx")
+    assert done.returncode == 0, done.stderr
+    sizes = "batch=2,tokens=150,kv_heads=1"
+    done = precast(store, "verify", cache, "--emulate", "--json", "--problem", sizes)
+    report = json.loads(done.stdout)
+    assert report["smallest"] is None and not report["refused"] and not report["left_out"], report
+    assert sum(len(keys) for keys in report["evidence"].values()) == 8
