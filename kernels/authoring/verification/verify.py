@@ -15,6 +15,7 @@ from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.raised import described
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, Schedule, scenarios
+from precast.kernels.authoring.verification.together import together
 from precast.loader.contract.format.config import Config
 
 _MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
@@ -58,6 +59,7 @@ def verify(
         raise unverifiable(declaration)
     import torch
 
+    launch, declaration = together(launch, declaration, config)
     gpu = torch.device(device).type == "cuda"
     runner = _OneProblem(launch, declaration, config, device, gpu, seed, most, schedules)
     large = dict(declaration.large(config)) if declaration.large else None
