@@ -55,11 +55,13 @@ def verify(
 
     An output that is None is skipped.
     """
-    if not declaration.verifiable or declaration.problems is None:
+    if not declaration.verifiable:
         raise unverifiable(declaration)
     import torch
 
     launch, declaration = together(launch, declaration, config)
+    if declaration.problems is None:
+        raise unverifiable(declaration)
     gpu = torch.device(device).type == "cuda"
     runner = _OneProblem(launch, declaration, config, device, gpu, seed, most, schedules)
     large = dict(declaration.large(config)) if declaration.large else None
