@@ -84,7 +84,7 @@ def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Ite
     bucket = bucketing(source.op.keys)
     for position in source.op.positions(bucket, bucket(required.values)):
         row = source.op.rows[position]
-        if not required.differing(row.get("config")) and _may_run(row, machine):
+        if not required.differing(row.get("config"), row.get("signature")) and _may_run(row, machine):
             yield position
 
 
@@ -107,7 +107,8 @@ def _place(source: CachedOp, position: int, required: Requirements) -> tuple[Any
         rank, kind, key = fields.get(row, "rank", int), fields.get(row, "kind", str), fields.get(row, "key", str)
     except (FormatError, TargetError):
         return _MALFORMED
-    return (not required.literal(row["config"]), *sort_key(target, source.precedence, rank, kind, key))
+    extra = len(required.differing(row["config"]))
+    return (extra, not required.literal(row["config"]), *sort_key(target, source.precedence, rank, kind, key))
 
 
 @functools.lru_cache(maxsize=256)

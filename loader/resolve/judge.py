@@ -23,11 +23,11 @@ def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Acc
     reasons = objections(candidate, required, machine)
     config = candidate.artifact.config
     if reasons:
-        differing = required.differing(config)
+        differing = required.differing(config, candidate.artifact.signature)
         distance = sum(_distance(config.get(name), required.values[name]) for name in differing)
         return Rejected(candidate, reasons, differing, distance)
     reservation = reservation_of(candidate, machine)
-    return Accepted(candidate, required.literal(config), reservation)
+    return Accepted(candidate, required.literal(config), reservation, required.differing(config))
 
 
 def _distance(first: object, second: object) -> float:
@@ -117,7 +117,7 @@ def resolve_every(
 
 
 def _preference(accepted: Accepted) -> tuple[Any, ...]:
-    return not accepted.literal, *accepted.candidate.rank
+    return len(accepted.outputs), not accepted.literal, *accepted.candidate.rank
 
 
 def _listed(accepted: Accepted) -> tuple[Any, ...]:
