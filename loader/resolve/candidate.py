@@ -115,6 +115,12 @@ class Requirements(Immutable):
                 values[key.name] = key.default
         return cls(keys, {key.name: values[key.name] for key in keys if key.name in values}, request.verified)
 
+    @property
+    def sign(self) -> tuple[str, Value] | None:
+        """A key and its value that every config which serves has in this very form; None if no key is sure to."""
+        sure = [k.name for k in self.keys if not (k.tuned or k.may_be_output or _of_dtype(k.name))]
+        return next(((n, self.values[n]) for n in sure if type(self.values[n]) in (str, int)), None)
+
     def differing(self, config: object, signature: object = None) -> tuple[str, ...]:
         """The keys in which a config, raw or parsed, differs from the required values.
 
@@ -276,8 +282,7 @@ class Candidate(Immutable):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Its ``sort_key``. No two candidates of one resolution have the same, so the order of the input does not
-        matter."""
+        """Its ``sort_key``, which no other candidate of one resolution has: the order of the input does not matter."""
         artifact = self.artifact
         return sort_key(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
 

@@ -82,7 +82,7 @@ def for_each_source(
 def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Iterator[int]:
     """The positions of the rows that may serve, by a quick test of rows that are not parsed yet."""
     bucket = bucketing(source.op.keys)
-    for position in source.op.positions(bucket, bucket(required.values)):
+    for position in source.op.positions(bucket, bucket(required.values), required.sign):
         row = source.op.rows[position]
         if not required.differing(row.get("config"), row.get("signature")) and _may_run(row, machine):
             yield position

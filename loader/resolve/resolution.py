@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Accepted(Immutable):
     """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request.
 
-    ``reservation`` is why one that was built for this very GPU is preferred; ``outputs`` names what it writes beyond the
-    request.
+    ``reservation`` is why one that was built for this very GPU is preferred; ``outputs`` names what it writes beyond
+    the request.
     """
 
     candidate: Candidate
