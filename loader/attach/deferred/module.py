@@ -38,7 +38,7 @@ class Deferral:
     module
         Its name.
     answers
-        Values of attributes of which reading is no use. They are replaced by the module's own at the first use.
+        Values of attributes that are read without a use. The module's own replace them at its first use.
     """
 
     def __init__(self, module: str, answers: Mapping[str, Any] | None = None) -> None:
@@ -95,7 +95,7 @@ class Deferral:
         if self._executing != threading.get_ident():
             self.load()
 
-    def made(self, spec: ModuleSpec) -> ModuleType:
+    def module_of(self, spec: ModuleSpec) -> ModuleType:
         """The module object, one for all attempts."""
         if self._module is None:
             self._module = _DeferredModule(spec.name)
@@ -119,7 +119,7 @@ class Deferral:
         if sys.modules.get(self.name) is module:  # else its code has put another object there, which has the attributes
             names.pop(_DEFERRAL, None)
             if type(module) is _DeferredModule:
-                module.__class__ = ModuleType
+                module.__class__ = ModuleType  # type: ignore[assignment]
         while self._after:
             self._after.pop(0)()
 
@@ -200,7 +200,7 @@ class _Loader(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module = self._inner.create_module(spec)
-        return self._deferral.made(spec) if module is None else module  # a module in C makes its own
+        return self._deferral.module_of(spec) if module is None else module  # a module in C makes its own
 
     def exec_module(self, module: ModuleType) -> None:
         # Code that reads the loader off the module (inspect, importlib.resources) must get the real one.

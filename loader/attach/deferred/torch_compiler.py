@@ -41,7 +41,9 @@ def deferral_of_dynamo() -> Deferral:
     deferral = Deferral(DYNAMO)
 
     def disable(function: Any = None, *args: Any, **kwargs: Any) -> Any:
-        own = lambda each: sys.modules[DYNAMO].disable(each, *args, **kwargs)  # noqa: E731
+        def own(each: Any) -> Any:
+            return sys.modules[DYNAMO].disable(each, *args, **kwargs)
+
         if not isinstance(function, (FunctionType, MethodType)):  # a class, or a context manager
             deferral.load()
             return own(function)
@@ -90,7 +92,7 @@ def stand_in(
     Parameters
     ----------
     deferral
-        Of the module that the decorator needs.
+        That of the module which the decorator needs.
     function
         What is decorated.
     decorate

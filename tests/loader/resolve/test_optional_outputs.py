@@ -82,7 +82,7 @@ def test_the_variant_that_writes_no_more_is_preferred_whatever_its_target_and_or
         (replace(LSE, type="any"), {"lse": True}),
     ],
 )
-def test_any_other_difference_is_a_refusal(key: Key, config: dict[str, object]) -> None:
+def test_any_other_difference_is_a_refusal(key: Key, config: dict[str, Any]) -> None:
     one = serving(attention(**config), keys=(*KEYS[:2], key, KEYS[3]))
     assert ask(one, lse=False)[0] is None
 

@@ -9,6 +9,7 @@ import threading
 import types
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_a_missing_attribute_is_named_as_of_any_module() -> None:
 
 
 def test_setting_or_deleting_an_attribute_is_not_undone_by_the_modules_code() -> None:
-    tuner = bound()
+    tuner: Any = bound()
     tuner.size = 4
     assert (tuner.size, runs()) == (4, 1)
     del tuner.size
