@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from precast.loader.contract.format import fields
+from precast.loader.contract.format.index import MOST_ARTIFACTS
 from precast.loader.errors import CacheError, FormatError
 
 _BEGIN, _END, _NEXT = '\n "artifacts": [\n', "\n ],\n", ' "doc": '
@@ -23,6 +24,8 @@ _KEY_SIZE = 64
 _FIELD_OF_CONFIG = '\n    "'
 _TUNING, _TUNING_END = '\n "tuning": [\n', '\n ],\n "version": '
 _BETWEEN_ROWS = re.compile(_BETWEEN)  # quicker than to find one after the other
+
+_ROW_VALUES = 100_000
 
 Span = tuple[int, int]  # where a row begins and ends in the text
 
@@ -71,7 +74,7 @@ class Rows:
         """Parse a row. An error in its text means that the file is damaged, so the whole cache is refused."""
         try:
             begin, end = self._spans[position]
-            row = fields.as_object(fields.parse_json(self._text[begin:end]))
+            row = fields.as_object(fields.parse_json(self._text[begin:end], most=_ROW_VALUES))
             if row.get("config") != self.configs[position] or row.get("key") != self.keys[position]:
                 raise FormatError("not formatted as the other rows are")
         except FormatError as error:
@@ -81,7 +84,8 @@ class Rows:
 
 
 def split(text: str, path: str = "") -> tuple[str, Rows] | None:
-    """A file without its rows, and the rows; None if its layout is not that of ``encode``."""
+    """A file without its rows, and the rows; None if its layout is not that of ``encode``. Raises a FormatError for too
+    many rows."""
     begun, ended = text.find(_BEGIN), text.rfind(_END + _NEXT)
     begin = begun + len(_BEGIN)
     if begun < 0 or ended < begin:
@@ -91,6 +95,8 @@ def split(text: str, path: str = "") -> tuple[str, Rows] | None:
     spans: list[Span] = []
     for between in _BETWEEN_ROWS.finditer(text, begin, ended):
         spans.append((begin, between.start() + len(_LAST)))
+        if len(spans) >= MOST_ARTIFACTS:
+            raise FormatError(f"more than the {MOST_ARTIFACTS} items that this reader takes", "artifacts")
         begin = between.end()
     spans.append((begin, ended))
     try:
@@ -128,6 +134,8 @@ def _quickly_parsed(listed: str) -> Any:
 
     A row is parsed with that check before it is used, and its config compared with this one.
     """
+    if fields.values_in(listed, fields.MOST_VALUES) > fields.MOST_VALUES:
+        return None  # the other parse says so
     try:
         configs = json.loads(listed, parse_constant=_refuse)
         fields_of_all = sum(map(len, configs))
