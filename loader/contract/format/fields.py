@@ -46,7 +46,7 @@ def parse_json(text: str, *, most: int = MOST_VALUES) -> Any:
 
     >>> parse_json("[1, 2]", most=1)
     Traceback (most recent call last):
-    precast.loader.errors.FormatError: more than the 1 values that this reader takes at once
+    precast.loader.errors.FormatError: more than the 1 values that this reader takes at...
     """
     if values_in(text, most) > most:  # first: an empty list of two bytes takes a hundred in memory
         raise FormatError(f"more than the {most} values that this reader takes at once")
