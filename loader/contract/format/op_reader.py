@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from precast.loader.contract.format.tuning import Measured
 
 
+_FEW = 4096  # rows whose table takes some milliseconds, which a second lookup may take
+
+
 class OpReader:
     """One op of a cache: ``op``, the ``keys`` of its config, ``doc``, and the ``rows`` of its artifacts.
 
@@ -92,7 +95,7 @@ class OpReader:
         All configs of the bucket have ``sign``, a key and its value, where it is not None. The first lookup tests that
         alone: most processes look up one variant of an op, which is quicker without a table of all rows.
         """
-        if self._positions is None and sign is not None and not self._looked_up:
+        if self._positions is None and sign is not None and not self._looked_up and len(self.rows) <= _FEW:
             self._looked_up = True
             name, value = sign
             configs = self.rows.configs
