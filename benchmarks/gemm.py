@@ -1,12 +1,13 @@
-"""Matrix products at 60 sizes that no tuning saw, beside torch's: ``python benchmarks/gemm.py CACHE [--json FILE]``.
+"""Matrix products of layers that no tuning saw, beside torch's: ``python benchmarks/gemm.py CACHE [--json FILE]``.
 
-The sizes are layers of six models, with m from 1 to 16384. At each, the variant that ``loader.get`` chooses for the
-size is timed in turns with torch's product of the same inputs: CUDA graphs, a cold L2 cache. With ``--candidates``
-every variant of the config is timed, too, and what the best of them would have given is printed beside the choice.
-``--dtype float8_e4m3fn`` is beside ``torch._scaled_mm`` with scales of 1. It needs torch and the loader, no compiler.
-What fails is told and costs itself alone; FILE is written after every size.
+The 100 sizes are those of ``gemm-unseen.yaml``: 25 layers, with m from 1 to 16384. At each, the variant that
+``loader.get`` chooses for the size is timed in turns with torch's products of the same inputs: CUDA graphs, a cold L2
+cache. The peer is the fastest of torch's default, cuBLAS and cuBLASLt. With ``--candidates`` every variant of the
+config is timed, too, and what the best of them would have given is printed beside the choice. ``--dtype float8_e4m3fn``
+is compared with ``torch._scaled_mm`` with scales of 1. It needs torch and the loader, no compiler. What fails is
+reported and skipped; FILE is written after every size.
 
-About 60 seconds on an H200, with ``--candidates`` some minutes. Exit status 1: nothing could be timed.
+About 90 seconds on an H200, with ``--candidates`` some minutes. Exit status 1: nothing could be timed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import argparse
 import contextlib
 import json
 import os
-import random
 import statistics
 import sys
 import time
@@ -28,17 +28,7 @@ from typing import Any
 LAUNCHES, FEW = 15, 3
 NEAR = 1.15  # of the best in a first look: what is looked at again
 SLOW, HOST = 1.3, 60.0  # times the chosen variant's first launch, and microseconds of the host: what is not looked at
-COUNT, SEED = 60, 20260
-ROWS = (1, 3, 7, 20, 50, 100, 200, 333, 777, 1500, 3000, 6000, 12000, 16384)
-# Of each model: the sizes (n, k) of qkv, o, gate_up and down, from its published config.
-MODELS: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "Llama 3.1 8B": {"qkv": (6144, 4096), "o": (4096, 4096), "gate_up": (28672, 4096), "down": (4096, 14336)},
-    "Llama 3.1 70B": {"qkv": (10240, 8192), "o": (8192, 8192), "gate_up": (57344, 8192), "down": (8192, 28672)},
-    "Qwen 3 32B": {"qkv": (10240, 5120), "o": (5120, 8192), "gate_up": (51200, 5120), "down": (5120, 25600)},
-    "Qwen 3 8B": {"qkv": (6144, 4096), "o": (4096, 4096), "gate_up": (24576, 4096), "down": (4096, 12288)},
-    "Mistral Small 24B": {"qkv": (6144, 5120), "o": (5120, 4096), "gate_up": (65536, 5120), "down": (5120, 32768)},
-    "Gemma 3 27B": {"qkv": (8192, 5376), "o": (5376, 4096), "gate_up": (43008, 5376), "down": (5376, 21504)},
-}
+LAYERS = Path(__file__).with_name("gemm-unseen.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +46,8 @@ class Size:
 class Timed:
     """One size: the microseconds of the variant that the loader chose, of torch, and of the best candidate.
 
-    ``ratio`` is torch's time over ours, the median over launches in turns, and ``spread`` half of its interquartile
-    range. ``best`` is 0 where no candidates were timed.
+    ``peer`` is the library by which torch was fastest, ``torch`` its time. ``ratio`` is that time over ours, the median
+    over launches in turns, and ``spread`` half of its interquartile range. ``best`` is 0 without ``--candidates``.
     """
 
     size: Size
@@ -66,31 +56,23 @@ class Timed:
     ratio: float
     spread: float
     chosen: str
+    peer: str = "torch"
     best: float = 0.0
     best_config: str = ""
 
 
-def sizes(seen: Callable[[Size], bool] = lambda size: False) -> list[Size]:
-    """The sizes, the same in every run: each layer two or three times, each m about four times.
-
-    Those that were ``seen`` by a tuning are passed over, and others are drawn in their place.
+def sizes(path: Path = LAYERS) -> list[Size]:
+    """The sizes of a file of layers, those of equally many rows of all layers before those of more.
 
     >>> found = sizes()
-    >>> len(found), len(set(found)), {size.m for size in found} == set(ROWS)
-    (60, 60, True)
+    >>> len(found) == len(set(found)) >= 100, len({(size.n, size.k) for size in found}) >= 20
+    (True, True)
     """
-    draw = random.Random(SEED)
-    layers = [(model, layer, *nk) for model, own in MODELS.items() for layer, nk in own.items()]
-    found: list[Size] = []
-    taken: set[tuple[int, int, int]] = set()
-    while len(found) < COUNT:
-        model, layer, n, k = layers[len(found) % len(layers)]
-        m = ROWS[int(draw.random() * len(ROWS))]
-        size = Size(model=model, layer=layer, m=m, n=n, k=k)
-        if (m, n, k) not in taken and not seen(size):
-            found.append(size)
-        taken.add((m, n, k))
-    return found
+    import yaml
+
+    layers = yaml.safe_load(path.read_text())["layers"]
+    found = [Size(**{**layer, "m": m}) for layer in layers for m in layer["m"]]
+    return sorted(found, key=lambda size: (size.m, size.n, size.k))
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -123,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("cache", type=Path, metavar="CACHE")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float8_e4m3fn"])
     parser.add_argument("--candidates", action="store_true", help="time every variant, too")
-    parser.add_argument("--only", type=int, default=COUNT, metavar="N", help="the first N sizes")
+    parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE", help="other layers than the unseen ones")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(argv)
     os.environ["PRECAST_CACHE_PATH"] = str(options.cache.resolve())
@@ -131,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
     with contextlib.suppress(Exception):  # where this fails, each size says why
         warm_up()
     begun = time.monotonic()
-    for size in sizes(lambda size: measured(size, options.dtype))[: options.only]:
+    for size in sizes(options.layers):
         try:
             rows.append(timed(size, options.dtype, options.candidates))
         except Exception as error:  # of this size alone, unless the GPU has faulted
@@ -145,15 +127,6 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     print(f"{summary(rows)} in {time.monotonic() - begun:.0f} s")
     return 0
-
-
-def measured(size: Size, dtype: str) -> bool:
-    """Whether the cache has a measurement of this very size."""
-    from precast import loader
-
-    config = {"dtype": dtype, "out_dtype": "bfloat16" if dtype.startswith("float8") else dtype}
-    found = loader.explain("gemm", config, problem={"m": size.m, "n": size.n, "k": size.k}).measured
-    return found is not None and found.exact
 
 
 def warm_up() -> None:
@@ -188,8 +161,11 @@ def timed(size: Size, dtype: str, with_candidates: bool) -> Timed:
         }
         near = NEAR * min(first.values())
         calls = {name: call for name, call in calls.items() if name == chosen or first[name] <= near}
-    *found, torch_times = timer.cold([*calls.values(), theirs], "cuda", launches=LAUNCHES)
-    times = dict(zip(calls, found, strict=True))
+    found = timer.cold([*calls.values(), *theirs.values()], "cuda", launches=LAUNCHES)
+    times = dict(zip(calls, found[: len(calls)], strict=True))
+    peers = dict(zip(theirs, found[len(calls) :], strict=True))
+    peer = min(peers, key=lambda name: statistics.median(peers[name]))
+    torch_times = peers[peer]
     ratios = sorted(other / own for own, other in zip(times[chosen], torch_times, strict=True))
     quarter = len(ratios) // 4
     medians = {name: statistics.median(values) for name, values in times.items()}
@@ -201,13 +177,14 @@ def timed(size: Size, dtype: str, with_candidates: bool) -> Timed:
         ratio=round(statistics.median(ratios), 4),
         spread=round((ratios[-1 - quarter] - ratios[quarter]) / 2, 4),
         chosen=chosen,
+        peer=peer,
         best=round(medians[best], 3) if with_candidates else 0.0,
         best_config=best if with_candidates else "",
     )
 
 
-def inputs(size: Size, dtype: str) -> tuple[Any, Any, Any, dict[str, object], Callable[[], Any]]:
-    """``a`` (m, k), ``b`` (k, n) with k contiguous, ``out``, the config of ``gemm``, and torch's own product."""
+def inputs(size: Size, dtype: str) -> tuple[Any, Any, Any, dict[str, object], dict[str, Callable[[], Any]]]:
+    """``a`` (m, k), ``b`` (k, n) with k contiguous, ``out``, the config of ``gemm``, and torch's products."""
     import torch
 
     numbers = torch.float8_e4m3fn if dtype.startswith("float8") else getattr(torch, dtype)
@@ -219,15 +196,27 @@ def inputs(size: Size, dtype: str) -> tuple[Any, Any, Any, dict[str, object], Ca
     other = torch.empty_like(out)
     config: dict[str, object] = {"dtype": numbers, "out_dtype": stored}
     if numbers is stored:
-        return a, b, out, config, lambda: torch.mm(a, b, out=other)
+        product = lambda: torch.mm(a, b, out=other)  # noqa: E731
+        by_library = {f"torch by {name}": by(name.lower(), product) for name in ("cuBLAS", "cuBLASLt")}
+        return a, b, out, config, {"torch": product, **by_library}
     one = torch.ones((), device="cuda")
-    return (
-        a,
-        b,
-        out,
-        config,
-        lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=stored, use_fast_accum=True, out=other),
-    )
+    fast = {"scale_a": one, "scale_b": one, "out_dtype": stored, "use_fast_accum": True, "out": other}
+    return a, b, out, config, {"torch": lambda: torch._scaled_mm(a, b, **fast)}  # cuBLASLt alone has it
+
+
+def by(library: str, product: Callable[[], Any]) -> Callable[[], Any]:
+    """A product by one of torch's libraries; torch's own choice is as before after each call."""
+    import torch
+
+    def call() -> Any:
+        before = torch.backends.cuda.preferred_blas_library()
+        torch.backends.cuda.preferred_blas_library(library)
+        try:
+            return product()
+        finally:
+            torch.backends.cuda.preferred_blas_library(before)
+
+    return call
 
 
 def candidates(chosen: Any, config: Mapping[str, object], quick: Callable[[Any], bool]) -> dict[str, Any]:
@@ -269,7 +258,7 @@ def line(row: Timed) -> str:
     size = row.size
     rate = 2 * size.m * size.n * size.k / row.ours / 1e6
     shown = f"{named(size)}  {row.ours:>9.1f} us {rate:>6.0f} TFLOP/s  torch {row.torch:>9.1f}  "
-    shown += f"ratio {row.ratio:.3f} (+-{row.spread:.3f})"
+    shown += f"ratio {row.ratio:.3f} (+-{row.spread:.3f}) to {row.peer}"
     return shown + (f"  of the best {min(1.0, row.best / row.ours):.3f}" if row.best else "")
 
 

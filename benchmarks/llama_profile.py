@@ -1,4 +1,5 @@
 """Where the time of examples/llama.py goes: each kernel of a layer, ours and torch's, in the order of a graph's replay.
+Torch's attention is the backend that torch chooses, and cuDNN's.
 
     PRECAST_CACHE_PATH=CACHE python benchmarks/llama_profile.py --tokens 1 128
 
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 _REPLAYS = 12
 
@@ -66,10 +66,10 @@ def main() -> None:
     for tokens in options.tokens:
         hidden = torch.randn(tokens, llama.HIDDEN, device="cuda").to(llama.DTYPE)
         sides = {"separate": llama.Precast(layers, norm, tokens, fused=False)}
-        sides |= {"fused": llama.Precast(layers, norm, tokens, fused=True), "torch": llama.Torch(layers, norm, tokens)}
+        sides |= {"fused": llama.Precast(layers, norm, tokens, fused=True)}
+        sides |= {name: llama.Torch(layers, norm, tokens, backend=one) for name, one in llama.PEERS.items()}
         for name, side in sides.items():
-            with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
-                replay, _ = llama.captured(lambda side=side, hidden=hidden: side(hidden))
+            replay, _ = llama.captured(lambda side=side, hidden=hidden: side(hidden))
             found = kernels(replay)
             print(f"{tokens} tokens, {name}: {len(found)} kernels of two layers, the second half of them:")
             for kernel, taken, gap in found[len(found) // 2 :]:

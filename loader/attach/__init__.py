@@ -24,6 +24,9 @@ from precast.loader.attach.attachment import Attachment, KernelMissing, Missing,
 from precast.loader.attach.compile_sites import function_of
 from precast.loader.attach.compiler import dsl, host_values, placeholder
 from precast.loader.attach.compiler.placeholder import NoCompiler
+from precast.loader.attach.deferred.module import DeferredImportFailed
+from precast.loader.attach.deferred.modules import DeferredModules
+from precast.loader.attach.deferred.torch_compiler import TorchCompiler
 from precast.loader.attach.fact_check import source_digest
 from precast.loader.attach.guards import Guard, NotInstalled, folder_of, guard_of
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
@@ -45,6 +48,8 @@ __all__ = [
     "ClassMethods",
     "CompileFunctions",
     "Decorator",
+    "DeferredImportFailed",
+    "DeferredModules",
     "Functions",
     "Guard",
     "KernelMissing",
@@ -56,6 +61,7 @@ __all__ = [
     "Recorded",
     "Seam",
     "SeamCount",
+    "TorchCompiler",
     "UnknownKey",
     "after_import",
     "attach",

@@ -140,6 +140,13 @@ class Immutable(metaclass=_Values):
                 takes = f"{len(shape.positional)} fields by position, each field once"
                 raise TypeError(f"{type(self).__name__} takes {takes}")
             named.update(given)
+        elif len(named) == len(shape.slots):
+            try:  # most values are made with all their fields
+                for name, put, _, _ in shape.slots:
+                    put(self, named[name])
+                return
+            except KeyError:
+                pass
         for name, put, default, factory in shape.slots:
             value = named.pop(name, default)
             if value is MISSING:

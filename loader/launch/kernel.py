@@ -162,5 +162,7 @@ class Kernel:
         named = {**{a.name: a.none_value for a in left if a.always_none}, **named}
         missing = [a.name for a in left if a.name not in named]
         if missing:
-            raise TypeError(f"{self.op}() misses {', '.join(missing)}: it takes {', '.join(self.names)}")
+            also = [a.name for a in left if a.name in missing and a.written and self.config.get(a.name) is True]
+            why = f" (this variant writes {', '.join(also)}, too, which others of the op do not)" if also else ""
+            raise TypeError(f"{self.op}() misses {', '.join(missing)}{why}: it takes {', '.join(self.names)}")
         return (*args, *(named[name] for name in self.names[len(args) :]))

@@ -21,7 +21,7 @@ class ByProblem:
     """One decision, for any problem: made once, since programs use many sizes.
 
     Measurements decide only where the author's order would: among variants of one cache, for one target, of
-    one kind, that write their dtypes alike. ``resolution`` must have accepted some.
+    one kind, with the same outputs, that write their dtypes alike. ``resolution`` must have accepted some.
     """
 
     def __init__(self, resolution: Resolution) -> None:
@@ -95,7 +95,8 @@ class Decisions:
 
 def _decided_by_author(accepted: Accepted) -> tuple[Any, ...]:
     candidate = accepted.candidate
-    return accepted.literal, candidate.target, candidate.source.precedence, candidate.artifact.kind
+    kind = candidate.artifact.kind
+    return accepted.outputs, accepted.literal, candidate.target, candidate.source.precedence, kind
 
 
 def _noting(resolution: Resolution, note: str) -> Resolution:

@@ -20,7 +20,7 @@ from precast.loader.contract.format.config import (
 )
 from precast.loader.contract.format.index import Index
 from precast.loader.contract.format.op_reader import OpReader
-from precast.loader.contract.format.signature import Signature
+from precast.loader.contract.format.signature import Signature, outputs_of
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError
@@ -115,13 +115,27 @@ class Requirements(Immutable):
                 values[key.name] = key.default
         return cls(keys, {key.name: values[key.name] for key in keys if key.name in values}, request.verified)
 
-    def differing(self, config: object) -> tuple[str, ...]:
-        """The keys in which a config, raw or parsed, differs from the required values."""
+    @property
+    def sign(self) -> tuple[str, Value] | None:
+        """A key and its value that every config which serves has in this very form; None if no key is sure to."""
+        sure = [k.name for k in self.keys if not (k.tuned or k.may_be_output or _of_dtype(k.name))]
+        return next(((n, self.values[n]) for n in sure if type(self.values[n]) in (str, int)), None)
+
+    def differing(self, config: object, signature: object = None) -> tuple[str, ...]:
+        """The keys in which a config, raw or parsed, differs from the required values.
+
+        With the signature of its kernel, raw or parsed, those are left out that only say that the kernel has one more
+        output: it serves a request without that, too.
+        """
         if not isinstance(config, Mapping):
             return tuple(self.values)
-        return tuple(
+        names = tuple(
             name for name, value in self.values.items() if not _matches(name, config.get(name, _NOTHING), value)
         )
+        if not names or signature is None:
+            return names
+        outputs = outputs_of(signature) & {key.name for key in self.keys if key.may_be_output}
+        return tuple(n for n in names if not (n in outputs and config.get(n) is True))
 
     def literal(self, config: Mapping[str, Value]) -> bool:
         """Whether a config that serves also writes every dtype as the request does."""
@@ -160,13 +174,13 @@ def _matches(name: str, value: object, required: object) -> bool:
 
 
 def bucketing(keys: tuple[Key, ...]) -> Callable[[Mapping[str, object]], tuple[object, ...]]:
-    """A function from a config to its bucket. Configs that agree in every meaning key share one, so all variants that
-    may serve one request are in one bucket.
+    """A function from a config to its bucket. Configs that agree in every meaning key share one, and so do those that
+    differ in a key that may stand for an output, so all variants that may serve one request are in one bucket.
 
     >>> bucketing((Key(name="dtype", type="str"),))({"dtype": "bf16"})
     ('bfloat16',)
     """
-    names = [(key.name, _of_dtype(key.name)) for key in keys if not key.tuned]
+    names = [(key.name, _of_dtype(key.name)) for key in keys if not (key.tuned or key.may_be_output)]
 
     def bucket(config: Mapping[str, object]) -> tuple[object, ...]:
         values = [(config.get(name, _NOTHING), of_dtype) for name, of_dtype in names]
@@ -268,8 +282,7 @@ class Candidate(Immutable):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Its ``sort_key``. No two candidates of one resolution have the same, so the order of the input does not
-        matter."""
+        """Its ``sort_key``, which no other candidate of one resolution has: the order of the input does not matter."""
         artifact = self.artifact
         return sort_key(artifact.target, self.source.precedence, artifact.rank, artifact.kind, artifact.key)
 

@@ -85,14 +85,14 @@ def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Ite
     """The positions of the rows that may serve, by a quick test of rows that are not parsed yet."""
     for position in of_one_config(source, required):
         row = source.op.rows[position]
-        if not required.differing(row.get("config")) and _may_run(row, machine):
+        if not required.differing(row.get("config"), row.get("signature")) and _may_run(row, machine):
             yield position
 
 
 def of_one_config(source: CachedOp, required: Requirements) -> list[int]:
     """The positions of the rows that agree with a request in every key that is not tuned."""
     bucket = bucketing(source.op.keys)
-    positions = source.op.positions(bucket, bucket(required.values))
+    positions = source.op.positions(bucket, bucket(required.values), required.sign)
     if len(positions) > MOST_OF_ONE_CONFIG:
         raise CacheError(
             f"op {source.op.op!r} has {len(positions)} artifacts of one config, more than the {MOST_OF_ONE_CONFIG} that"
@@ -120,7 +120,8 @@ def _place(source: CachedOp, position: int, required: Requirements) -> tuple[Any
         rank, kind, key = fields.get(row, "rank", int), fields.get(row, "kind", str), fields.get(row, "key", str)
     except (FormatError, TargetError):
         return _MALFORMED
-    return (not required.literal(row["config"]), *sort_key(target, source.precedence, rank, kind, key))
+    extra = len(required.differing(row["config"]))
+    return (extra, not required.literal(row["config"]), *sort_key(target, source.precedence, rank, kind, key))
 
 
 @functools.lru_cache(maxsize=256)

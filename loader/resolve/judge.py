@@ -27,10 +27,10 @@ def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Acc
     reasons = objections(candidate, required, machine)
     config = candidate.artifact.config
     if reasons:
-        differing = required.differing(config)
+        differing = required.differing(config, candidate.artifact.signature)
         return Rejected(candidate, reasons, differing, _distance_in(differing, config, required))
     reservation = reservation_of(candidate, machine)
-    return Accepted(candidate, required.literal(config), reservation)
+    return Accepted(candidate, required.literal(config), reservation, required.differing(config))
 
 
 def _distance_in(differing: Iterable[str], config: Mapping[str, object], required: Requirements) -> float:
@@ -132,7 +132,7 @@ def resolve_every(
 
 
 def _preference(accepted: Accepted) -> tuple[Any, ...]:
-    return not accepted.literal, *accepted.candidate.rank
+    return len(accepted.outputs), not accepted.literal, *accepted.candidate.rank
 
 
 def _listed(accepted: Accepted) -> tuple[Any, ...]:

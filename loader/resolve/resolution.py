@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class Accepted(Immutable):
     """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request.
 
-    ``reservation`` is why one that was built for this very GPU is preferred.
+    ``reservation`` is why one that was built for this very GPU is preferred; ``outputs`` names what it writes beyond
+    the request.
     """
 
     candidate: Candidate
     literal: bool = True
     reservation: str = ""
+    outputs: tuple[str, ...] = ()
 
 
 class Rejected(Immutable):
@@ -100,7 +102,8 @@ def rows_of(resolution: Resolution) -> Iterator[tuple[str, Candidate, str]]:
 def _why(position: int, resolution: Resolution) -> str:
     accepted = resolution.accepted[position]
     measured = str(resolution.measured) if position == 0 and resolution.measured else ""
-    return "; ".join(filter(None, (measured, accepted.reservation)))
+    outputs = f"it also writes {', '.join(accepted.outputs)}: pass it" if accepted.outputs else ""
+    return "; ".join(filter(None, (measured, outputs, accepted.reservation)))
 
 
 def heading(resolution: Resolution) -> str:

@@ -16,7 +16,7 @@ _FFI = "apache-tvm-ffi"
 
 def meaning(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     config = candidate.artifact.config
-    differing = required.differing(config)
+    differing = required.differing(config, candidate.artifact.signature)
     if differing:
         return "; ".join(
             f"{n} is {config[n]!r}, not {required.values[n]!r}" if n in config else f"its config has no {n}"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from precast.build.measurements.tuning_file import TuningFile
 from tests.helpers.source_tree import ROOT
 
 MACHINE = {
@@ -128,13 +129,29 @@ def test_stored_results_are_small_and_sorted() -> None:
         assert text == json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" and len(text) < 1 << 20, path
 
 
-def test_the_sizes_of_products_are_the_same_in_every_run_and_fit_the_kernels() -> None:
-    gemm = module("gemm")
-    found = gemm.sizes()
-    assert found == gemm.sizes() and len(set(found)) == 60
-    assert {(size.m, size.n, size.k) for size in found[:3]} == {(s.m, s.n, s.k) for s in gemm.sizes()[:3]}
-    assert all(size.n % 16 == 0 and size.k % 16 == 0 and size.m in gemm.ROWS for size in found)
-    assert {size.model for size in found} == set(gemm.MODELS)
+def test_the_sizes_of_products_are_of_twenty_layers_and_fit_the_kernels() -> None:
+    found = module("gemm").sizes()
+    assert len(found) == len(set(found)) >= 100 and len({(size.n, size.k) for size in found}) >= 20
+    assert all(size.n % 16 == 0 and size.k % 16 == 0 and 1 <= size.m <= 16384 for size in found)
+    assert sum(65 <= size.m <= 1024 for size in found) >= 30
+
+
+def tuned_layers() -> dict[tuple[int, int], str]:
+    """The (n, k) of every tuning file, and the file."""
+    found = {}
+    for path in sorted((ROOT / "manifests" / "tuning").glob("*.json")):
+        file = TuningFile.decode(path.read_bytes())
+        for sizes in (dict(sizes) for group in file.groups for sizes in group.problems):
+            if "n" in sizes and "k" in sizes:
+                found[sizes["n"], sizes["k"]] = path.name
+    return found
+
+
+def test_no_tuning_file_has_a_layer_that_products_are_measured_at() -> None:
+    tuned = tuned_layers()
+    assert tuned[4096, 14336] and len(tuned) > 15
+    unseen = {(size.n, size.k): f"{size.model}, {size.layer}" for size in module("gemm").sizes()}
+    assert {name: tuned[layer] for layer, name in unseen.items() if layer in tuned} == {}
 
 
 def test_the_summary_of_products() -> None:

@@ -199,7 +199,9 @@ def attend(
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """torch's own attention, of batches without a window or sinks; it aligns a causal mask to the first key."""
+    """torch's own attention, by the backend that it chooses and by cuDNN's, of batches without a window or sinks; it
+    aligns a causal mask to the first key."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
     if config["layout"] != "dense" or config["window"] or config["sink"]:
@@ -213,7 +215,11 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
         result = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
         return result.transpose(1, 2)
 
-    return {"torch attention": torch_attention}
+    def cudnn_attention() -> Any:
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+            return torch_attention()
+
+    return {"torch attention": torch_attention, "torch attention by cuDNN": cudnn_attention}
 
 
 def tolerance(config: Config) -> Tolerance:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
+from precast.loader.attach.deferred.torch_compiler import TorchCompiler
 from precast.loader.attach.hooks import Decorator
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.late.holders import if_imported
@@ -91,7 +92,11 @@ LIBRARY = Library(
     name="quack",
     distribution="quack-kernels",
     package="quack",
-    seams=(Decorator("quack.cache.jit", "jit_cache"), EpilogueFactories("quack.epilogue.library")),
+    seams=(
+        TorchCompiler(),  # its autotuner, a quantizer and a check of tracing decorate functions with it
+        Decorator("quack.cache.jit", "jit_cache"),
+        EpilogueFactories("quack.epilogue.library"),
+    ),
     environment={"QUACK_CACHE_ENABLED": "0"},  # its disk cache: keys without an architecture, files that need the DSL
     refuses=process_local,
     describe=describe,

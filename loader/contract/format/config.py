@@ -201,6 +201,11 @@ class Key(Immutable, kw_only=True):
     default: Value = None
     choices: tuple[Value, ...] = ()
 
+    @property
+    def may_be_output(self) -> bool:
+        """Whether it can be for an optional output: then the kernel writes an argument of its name where it is true."""
+        return self.type == "bool" and not self.tuned and self.has_default and self.default is False
+
     def normal(self, value: object) -> Value:
         """The value in its canonical form. Raises a ConfigError that names the key.
 

@@ -48,7 +48,7 @@ def parse_json(text: str, *, most: int = MOST_VALUES) -> Any:
     Traceback (most recent call last):
     precast.loader.errors.FormatError: more than the 1 values that this reader takes at...
     """
-    if _values(text, most) > most:  # first: an empty list of two bytes takes a hundred in memory
+    if values_in(text, most) > most:  # first: an empty list of two bytes takes a hundred in memory
         raise FormatError(f"more than the {most} values that this reader takes at once")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
@@ -60,7 +60,7 @@ def parse_json(text: str, *, most: int = MOST_VALUES) -> Any:
         raise FormatError(f"not JSON: {error}") from None
 
 
-def _values(text: str, most: int) -> int:
+def values_in(text: str, most: int) -> int:
     """At least as many values as a text has, from the characters that begin or separate them."""
     return 0 if len(text) <= most else text.count("[") + text.count("{") + text.count(",")
 

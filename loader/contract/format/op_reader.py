@@ -17,12 +17,15 @@ from precast.loader.contract.format.index import (
     check_version,
     parse_key,
 )
-from precast.loader.contract.format.rows import Rows, split
+from precast.loader.contract.format.rows import Rows, split, split_tuning
 from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.tuning import Measured
+
+
+_FEW = 4096  # rows whose table takes some milliseconds, which a second lookup may take
 
 
 class OpReader:
@@ -37,12 +40,19 @@ class OpReader:
     """
 
     def __init__(
-        self, *, op: str, keys: tuple[Key, ...], doc: str, rows: Rows, tables: tuple[Mapping[str, Any], ...]
+        self,
+        *,
+        op: str,
+        keys: tuple[Key, ...],
+        doc: str,
+        rows: Rows,
+        tables: Callable[[], tuple[Mapping[str, Any], ...]],
     ) -> None:
         self.op, self.keys, self.doc, self.rows = op, keys, doc, rows
         self._tables = tables
         self._artifacts: dict[int, Artifact] = {}
         self._positions: dict[Hashable, list[int]] | None = None
+        self._looked_up = False
         self._tuning: tuple[Measured, ...] | None = None
 
     @classmethod
@@ -50,7 +60,8 @@ class OpReader:
         """Read the file of ``op``. Raises a FormatError for the file of another op; ``path`` is for later errors."""
         text = fields.read_text(data, limit=OP_LIMIT)
         parts = split(text, path)
-        root = fields.as_object(fields.parse_json(parts[0] if parts else text))
+        head, tuning = split_tuning(parts[0] if parts else text)
+        root = fields.as_object(fields.parse_json(head))
         check_version(root, OP_FORMAT)
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
@@ -62,7 +73,7 @@ class OpReader:
             keys=fields.items(root, "keys", parse_key, most=256),
             doc=fields.get(root, "doc", str, ""),
             rows=rows,
-            tables=fields.items(root, "tuning", fields.as_object, most=TUNING_LIMIT, default=()),
+            tables=_tables(root) if tuning is None else lambda: _tables({"tuning": fields.parse_json(tuning)})(),
         )
 
     def artifact(self, position: int) -> Artifact:
@@ -76,8 +87,23 @@ class OpReader:
             self._artifacts[position] = artifact
         return artifact
 
-    def positions(self, bucket_of: Callable[[Any], Hashable], bucket: Hashable) -> list[int]:
-        """The positions of the rows in a bucket. ``bucket_of`` is called once for each row, with its config."""
+    def positions(
+        self, bucket_of: Callable[[Any], Hashable], bucket: Hashable, sign: tuple[str, object] | None = None
+    ) -> list[int]:
+        """The positions of the rows in a bucket. ``bucket_of`` is called once for each row, with its config.
+
+        All configs of the bucket have ``sign``, a key and its value, where it is not None. The first lookup tests that
+        alone: most processes look up one variant of an op, which is quicker without a table of all rows.
+        """
+        if self._positions is None and sign is not None and not self._looked_up and len(self.rows) <= _FEW:
+            self._looked_up = True
+            name, value = sign
+            configs = self.rows.configs
+            try:
+                few = [position for position, config in enumerate(configs) if config.get(name) == value]
+                return [position for position in few if bucket_of(configs[position]) == bucket]
+            except (AttributeError, TypeError):
+                pass
         if self._positions is None:
             table: dict[Hashable, list[int]] = {}
             for position, config in enumerate(self.rows.configs):
@@ -100,7 +126,7 @@ class OpReader:
             with IMPORT_LOCK:
                 from precast.loader.contract.format.tuning import parse_tables
             try:
-                self._tuning = parse_tables(self._tables, self.rows.keys)
+                self._tuning = parse_tables(self._tables(), self.rows.keys)
             except FormatError as error:
                 raise error.within(f"ops/{self.op}.json:") from None
         return self._tuning
@@ -109,6 +135,12 @@ class OpReader:
     def index(self) -> OpIndex:
         """All of the file as a value."""
         return OpIndex.of(op=self.op, keys=self.keys, doc=self.doc, artifacts=self.artifacts, tuning=self.tuning)
+
+
+def _tables(root: fields.Object) -> Callable[[], tuple[Mapping[str, Any], ...]]:
+    """The tables of a file that is parsed already."""
+    tables = fields.items(root, "tuning", fields.as_object, most=TUNING_LIMIT, default=())
+    return lambda: tables
 
 
 def _refuse_repeated_keys(rows: Rows) -> None:

@@ -7,6 +7,8 @@ file in another layout is parsed whole.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +20,10 @@ _BEGIN, _END, _NEXT = '\n "artifacts": [\n', "\n ],\n", ' "doc": '
 _FIRST, _BETWEEN, _LAST = "  {\n", "\n  },\n", "\n  }"
 _CONFIG, _CONFIG_END = '\n   "config": ', "\n   }"
 _KEY = '\n   "key": "'
+_KEY_SIZE = 64
+_FIELD_OF_CONFIG = '\n    "'
+_TUNING, _TUNING_END = '\n "tuning": [\n', '\n ],\n "version": '
+_BETWEEN_ROWS = re.compile(_BETWEEN)  # quicker than to find one after the other
 
 _ROW_VALUES = 100_000
 
@@ -87,11 +93,11 @@ def split(text: str, path: str = "") -> tuple[str, Rows] | None:
     if not text.startswith(_FIRST, begin) or not text.startswith(_LAST, ended - len(_LAST)):
         return None
     spans: list[Span] = []
-    while (end := text.find(_BETWEEN, begin, ended)) >= 0:
-        spans.append((begin, end + len(_LAST)))
+    for between in _BETWEEN_ROWS.finditer(text, begin, ended):
+        spans.append((begin, between.start() + len(_LAST)))
         if len(spans) >= MOST_ARTIFACTS:
             raise FormatError(f"more than the {MOST_ARTIFACTS} items that this reader takes", "artifacts")
-        begin = end + len(_BETWEEN)
+        begin = between.end()
     spans.append((begin, ended))
     try:
         return f'{text[:begun]}\n "artifacts": [],\n{text[ended + len(_END) :]}', Rows(text, spans, path)
@@ -99,12 +105,47 @@ def split(text: str, path: str = "") -> tuple[str, Rows] | None:
         return None
 
 
+def split_tuning(text: str) -> tuple[str, str | None]:
+    """A file without its measurements, and their text, which few lookups need; None if it has none, or another layout.
+
+    >>> split_tuning('{\\n "op": "scale",\\n "tuning": [\\n  {}\\n ],\\n "version": 1\\n}')
+    ('{\\n "op": "scale",\\n "version": 1\\n}', '[  {}]')
+    """
+    begin, end = text.find(_TUNING), text.rfind(_TUNING_END)
+    if begin < 0 or end < begin:
+        return text, None
+    rest = len("\n ],")
+    return text[:begin] + text[end + rest :], f"[{text[begin + len(_TUNING) : end]}]"
+
+
 def _configs(text: str, spans: list[Span]) -> list[Mapping[str, Any]]:
     """All configs, parsed as one list: a thousand small documents take longer."""
-    configs = fields.parse_json("[" + ",".join([_config(text, span) for span in spans]) + "]")
+    listed = "[" + ",".join([_config(text, span) for span in spans]) + "]"
+    configs = _quickly_parsed(listed)
+    if configs is None:
+        configs = fields.parse_json(listed)
     if len(configs) != len(spans):
         raise FormatError("not formatted as the other rows are")
     return [fields.as_object(config) for config in configs]
+
+
+def _quickly_parsed(listed: str) -> Any:
+    """Configs without a check of each for repeated keys, where their lines are as many as their keys; else None.
+
+    A row is parsed with that check before it is used, and its config compared with this one.
+    """
+    if fields.values_in(listed, fields.MOST_VALUES) > fields.MOST_VALUES:
+        return None  # the other parse says so
+    try:
+        configs = json.loads(listed, parse_constant=_refuse)
+        fields_of_all = sum(map(len, configs))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return configs if listed.count(_FIELD_OF_CONFIG) == fields_of_all else None
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
 
 
 def _config(text: str, span: Span) -> str:
@@ -116,4 +157,5 @@ def _config(text: str, span: Span) -> str:
 
 def _key(text: str, span: Span) -> str:
     begin = text.index(_KEY, *span) + len(_KEY)
-    return text[begin : text.index('"', begin, span[1])]
+    end = begin + _KEY_SIZE
+    return text[begin : end if text.startswith('"', end) else text.index('"', begin, span[1])]

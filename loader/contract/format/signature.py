@@ -202,3 +202,16 @@ class Signature(Immutable, kw_only=True):
             arguments=fields.items(data, "arguments", Argument.parse, most=256),
             symbols=fields.table(data, "symbols", Symbol.parse, most=512),
         )
+
+
+def outputs_of(signature: object) -> frozenset[str]:
+    """The names of the tensors that a kernel writes, by its signature, raw or parsed; of an invalid one, none.
+
+    >>> sorted(outputs_of({"arguments": [{"name": "lse", "kind": "tensor", "written": True}, {"name": "q"}]}))
+    ['lse']
+    """
+    if isinstance(signature, Signature):
+        return frozenset(argument.name for argument in signature.arguments if argument.written)
+    listed = signature.get("arguments") if isinstance(signature, Mapping) else None
+    arguments = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return frozenset(str(each.get("name")) for each in arguments if each.get("written") is True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -19,6 +19,7 @@ LONGEST = 1e12  # microseconds: eleven days
 _SIZE = 2**63 - 1
 _VARIANTS = 10_000
 MOST_ROWS = 40_000  # of all tables of an op
+_REMEMBERED = 1000
 
 
 class Measured(Immutable, kw_only=True):
@@ -105,14 +106,14 @@ def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[
     """The measurements of an op, whose ``artifacts`` have these keys. A table names no other artifact, and a problem
     occurs once for one GPU."""
     measurements: dict[tuple[str, str, bytes], Measured] = {}
+    keys = {key for key in artifacts if isinstance(key, str)}
     for position, table in enumerate(tables):
         try:
             for row in _rows(table, MOST_ROWS - len(measurements)):
                 if row.place in measurements:
                     raise FormatError("this problem occurs twice for this GPU")
-                for key in row.times:
-                    if key not in artifacts:
-                        raise FormatError("no artifact has this key", f"times.{key}")
+                if not row.times.keys() <= keys:
+                    raise FormatError("no artifact has this key", f"times.{min(row.times.keys() - keys)}")
                 measurements[row.place] = row
         except FormatError as error:
             raise error.within(position).within("tuning") from None
@@ -136,7 +137,7 @@ def _rows(table: object, most: int) -> list[Measured]:
     def row(value: object) -> Measured:
         data = fields.known(fields.as_object(value), ("problem", "times"))
         sizes = fields.items(data, "problem", lambda v: fields.count({"": v}, "", most=_SIZE), most=len(axes))
-        times = fields.items(data, "times", _time, most=len(keys))
+        times = _times(data, len(keys))
         if len(sizes) != len(axes) or len(times) != len(keys):
             raise FormatError("expected a size for each axis and a time for each variant")
         problem = dict(zip(axes, sizes, strict=True))
@@ -146,10 +147,36 @@ def _rows(table: object, most: int) -> list[Measured]:
     return list(fields.items(data, "rows", row, most=most))
 
 
+def _times(data: fields.Object, count: int) -> Sequence[float]:
+    """The times of a row. A table has tens of thousands, so right ones are recognised together."""
+    times = data.get("times")
+    plain = isinstance(times, list) and len(times) == count and {float, int}.issuperset(map(type, times))
+    if plain and times and min(times) > 0 and max(times) <= LONGEST:
+        return [*map(float, times)]
+    return fields.items(data, "times", _time, most=count)
+
+
 def _parse_variant(value: object) -> tuple[str, Tiling | None]:
     data = fields.known(fields.as_object(value), ("key", "tiling"))
     key = fields.matching(data, "key", SHA256, "an artifact's key")
-    return key, fields.parsed(data, "tiling", Tiling.parse, None)
+    return key, fields.parsed(data, "tiling", _tiling, None)
+
+
+_tilings: dict[str, Tiling] = {}
+
+
+def _tiling(value: object) -> Tiling:
+    """A tiling. Most variants of an op have one of a few, each of which is parsed once."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        raise FormatError("nests too deep") from None
+    tiling = _tilings.get(text)
+    if tiling is None:
+        tiling = Tiling.parse(value)
+        if len(_tilings) < _REMEMBERED:
+            _tilings[text] = tiling
+    return tiling
 
 
 def _machine(data: fields.Object) -> tuple[str, Capability]:

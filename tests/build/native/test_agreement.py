@@ -54,12 +54,14 @@ GOOD: dict[str, tuple[Any, ...]] = {
     "list[dtype]?": (None, ["bfloat16"], ["float16", "float32"]),
 }
 NAMES = ("dtype", "out_dtype", "layout", "n")
+OUTPUT = "y"
+"""A key that may be for an optional output: the kernels have a tensor of this name."""
 
 
 @st.composite
-def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
+def keys_of_an_op(draw: st.DrawFn, most: int = 3) -> tuple[Key, ...]:
     made = []
-    for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)):
+    for name in draw(st.lists(st.sampled_from(NAMES), min_size=min(1, most), max_size=most, unique=True)):
         kind = draw(st.sampled_from(sorted(GOOD)))
         good = st.sampled_from(GOOD[kind])
         has_default = draw(st.booleans())
@@ -74,6 +76,8 @@ def keys_of_an_op(draw: st.DrawFn) -> tuple[Key, ...]:
                 choices=choices,
             )
         )
+    if not most or draw(st.booleans()):
+        made.append(Key(name=OUTPUT, type="bool", has_default=True, default=draw(st.integers(0, 3)) == 3))
     return tuple(made)
 
 
@@ -104,15 +108,18 @@ class Purpose:
     least: int
     targets: Sequence[str] = TARGETS
     launched: Sequence[dict[str, Any] | None] = LAUNCHED
+    keys: int = 3
+    """The most keys beside the one of an optional output."""
     wishes: Sequence[int] = range(20)
     """Of a key: below 14 a value that it takes, 18 any value, 19 one for its type, right or wrong; else none."""
 
 
-RIGHT, WRONG = (0,), (0, 18, 19)
+RIGHT, WRONG, DEFAULTS = (0,), (0, 18, 19), (14,)
 PURPOSES = (
     Purpose("served", 10),
     Purpose("wrong", 25, wishes=WRONG),
     Purpose("measured", 10, targets=("sm_90a",), wishes=RIGHT),
+    Purpose("one more output", 8, targets=("sm_90a",), launched=(None,), keys=0, wishes=DEFAULTS),
     Purpose("taken: object", 15, targets=("sm_90", "sm_90a"), launched=(None,), wishes=RIGHT),
     Purpose("taken: cubin", 15, targets=("sm_90", "sm_90a"), launched=({"program": PROGRAM},), wishes=RIGHT),
 )
@@ -136,6 +143,8 @@ def artifacts_of(
     )
     if launched is not None:
         made = replace(made, kind="cubin", symbol="first", signature=SIGNATURE, **launched)
+    if draw(st.booleans()):
+        made = replace(made, signature=made.signature.writing([OUTPUT]))
     facts, other = draw(FACTS), draw(FACTS)
     speed = {name: value for name, value in other.items() if name not in facts}
     assumes = Assumptions(needs=facts, speed=speed) if facts or speed else None
@@ -175,7 +184,7 @@ def caches(draw: st.DrawFn, folder: Path, purpose: Purpose) -> tuple[list[Path],
     """One or two caches with the op ``scale``, and its keys."""
     for old in folder.rglob("*.json"):
         old.unlink()
-    keys, made = draw(keys_of_an_op()), []
+    keys, made = draw(keys_of_an_op(purpose.keys)), []
     for place in range(draw(st.integers(1, 2))):
         writer = CacheWriter(name=f"cache-{place}", toolchain=draw(TOOLCHAINS))
         if draw(st.integers(0, 9)) < 9:
@@ -274,6 +283,7 @@ def test_the_same_decision(asked: Asked, tmp_path: Path, purpose: Purpose) -> No
         expected = {r.candidate.artifact.key[:12]: "; ".join(r.reasons) for r in resolution.rejected}
         assert {k: parts(why) for k, why in reasons.items()} == {k: parts(why) for k, why in expected.items()}
         seen.update(["served"] * bool(accepted) + ["measured"] * bool(resolution.measured))
+        seen.update(["one more output"] * any(one.outputs for one in resolution.accepted))
         seen.update(f"taken: {one.candidate.artifact.kind}" for one in resolution.accepted[:1])
         seen.update({re.sub(r"[^a-z ]", "", reason)[:9] for r in resolution.rejected for reason in r.reasons})
 

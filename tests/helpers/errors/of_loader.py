@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import cast
@@ -12,6 +13,7 @@ from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers
+from precast.loader.attach.deferred.module import Deferral, defer
 from precast.loader.attach.guards import guard_of
 from precast.loader.contract.diagnostics.dump import Block
 from precast.loader.contract.diagnostics.requests import read_requests
@@ -140,6 +142,14 @@ def no_compiler(stage: Stage) -> object:
     return placeholder.install("4.8.1")
 
 
+def deferred_import_failed(stage: Stage) -> object:
+    tuner = {f"{PACKAGE}/tuner.py": "raise ValueError('no tuner here')\n"}
+    stage.patch.syspath_prepend(write_library(stage.folder / "site", tuner))
+    stage.patch.setattr(sys, "meta_path", list(sys.meta_path))
+    defer(Deferral(f"{PACKAGE}.tuner"))
+    return importlib.import_module(f"{PACKAGE}.tuner").tune
+
+
 def fetch(stage: Stage) -> object:
     with Web(PATIENCE) as web:
         return open_source(read_reference(f"file://{stage.folder}/cahce"), web)
@@ -151,4 +161,5 @@ EXAMPLES: dict[str, Example] = {
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
     "PCL15": gpu_failed, "PCL16": fetch,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
+    "PCA05": deferred_import_failed,
 }  # fmt: skip

@@ -240,6 +240,32 @@ bool matches(const struct requirements *required, size_t key, const struct json 
   return one && other && !strcmp(one, other);
 }
 
+/* Whether a kernel writes an argument. The signature may be one that is not checked yet. */
+static bool writes(const struct json *signature, struct text name) {
+  const struct json *arguments =
+      signature && signature->kind == JSON_OBJECT ? find(signature, TEXT("arguments")) : NULL;
+  for (size_t i = 0; arguments && arguments->kind == JSON_LIST && i < arguments->size; ++i) {
+    const struct json *one = &arguments->items[i];
+    if (one->kind != JSON_OBJECT) continue;
+    const struct json *written = find(one, TEXT("written")), *its = find(one, TEXT("name"));
+    if (written && written->kind == JSON_BOOL && written->truth && its && its->kind == JSON_TEXT &&
+        equal(json_text(its), name))
+      return true;
+  }
+  return false;
+}
+
+bool serves(const struct requirements *required, size_t key, const struct json *config, const struct json *signature) {
+  if (matches(required, key, config)) return true;
+  const struct key *one = &required->keys[key];
+  const struct json *wanted = required->values[key];
+  const struct json *found = config && config->kind == JSON_OBJECT ? find(config, one->name) : NULL;
+  bool may_be_output = is(one->type, "bool") && !one->tuned && one->has_default && one->otherwise.kind == JSON_BOOL &&
+                       !one->otherwise.truth;
+  return may_be_output && found && found->kind == JSON_BOOL && found->truth && !wanted->truth &&
+         writes(signature, one->name);
+}
+
 bool literal(const struct requirements *required, const struct json *config) {
   for (size_t i = 0; i < required->count; ++i) {
     const struct json *found = find(config, required->keys[i].name);

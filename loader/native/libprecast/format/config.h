@@ -32,6 +32,9 @@ struct requirements requirements_of(struct call *call, struct text op, const str
 
 /* Whether a config, as it is found in a file, has what is required for a key. */
 bool matches(const struct requirements *required, size_t key, const struct json *config);
+/* Whether it serves for a key: it matches, or it only says that the kernel, by its signature, has one more output: a
+ * bool key that is false by default, and an argument of its name that is written. */
+bool serves(const struct requirements *required, size_t key, const struct json *config, const struct json *signature);
 /* Whether it also writes every dtype as the request does. */
 bool literal(const struct requirements *required, const struct json *config);
 

@@ -1,6 +1,6 @@
 /* By problem: the variant that measurements favour for given sizes, among those that serve a request. Measurements
- * decide only where otherwise the author's order would: among variants of one cache, target and kind that write their
- * dtypes alike. */
+ * decide only where otherwise the author's order would: among variants of one cache, target and kind that have the
+ * same outputs and write their dtypes alike. */
 #include <string.h>
 
 #include "resolve.h"
@@ -18,8 +18,9 @@ static void read_rows(struct call *call, void *argument) {
 
 static bool is_peer(const struct candidate *one, const struct candidate *first) {
   struct target a = one->artifact.target, b = first->artifact.target;
-  return one->literal == first->literal && one->cache == first->cache && a.major == b.major && a.minor == b.minor &&
-         a.suffix == b.suffix && one->artifact.object == first->artifact.object;
+  return one->outputs == first->outputs && one->literal == first->literal && one->cache == first->cache &&
+         a.major == b.major && a.minor == b.minor && a.suffix == b.suffix &&
+         one->artifact.object == first->artifact.object;
 }
 
 void choose_by_problem(struct call *call, struct resolution *resolution, const struct op *op) {

@@ -35,16 +35,18 @@ static void require(struct call *call, void *argument) {
 /* A quick test of a row that is not read yet. It is false only for rows that the rules would refuse. */
 static bool may_serve(const struct source *source, const struct json *row) {
   const struct json *config = find(row, TEXT("config")), *name = find(row, TEXT("target"));
+  const struct json *signature = find(row, TEXT("signature"));
   const struct machine *machine = &source->resolution->machine;
   struct target target;
   for (size_t i = 0; i < source->required.count; ++i)
-    if (!matches(&source->required, i, config)) return false;
+    if (!serves(&source->required, i, config, signature)) return false;
   return !name || name->kind != JSON_TEXT || !machine->has_capability || !parse_target(json_text(name), &target) ||
          runs_on(target, machine->capability);
 }
 
-static const struct json *config_of(const struct source *source, size_t row) {
-  return find(&source->op->rows->items[row], TEXT("config"));
+static bool key_serves(const struct source *source, size_t row, size_t key) {
+  const struct json *one = &source->op->rows->items[row];
+  return serves(&source->required, key, find(one, TEXT("config")), find(one, TEXT("signature")));
 }
 
 static void bound(struct call *call, void *argument) {
@@ -54,7 +56,7 @@ static void bound(struct call *call, void *argument) {
   for (size_t row = 0; row < source->op->rows->size && source->op->rows->size > OF_ONE_CONFIG; ++row) {
     bool agrees = true;
     for (size_t i = 0; agrees && i < required->count; ++i)
-      agrees = required->keys[i].tuned || matches(required, i, config_of(source, row));
+      agrees = required->keys[i].tuned || key_serves(source, row, i);
     count += agrees;
   }
   if (count > OF_ONE_CONFIG)
@@ -69,8 +71,7 @@ static const bool *nearest(struct call *call, const struct source *source) {
   bool *judged = take(call, rows, sizeof *judged);
   uint16_t *differing = take(call, rows, sizeof *differing);
   for (size_t row = 0; row < rows; ++row) {
-    for (size_t i = 0; i < source->required.count; ++i)
-      differing[row] += !matches(&source->required, i, config_of(source, row));
+    for (size_t i = 0; i < source->required.count; ++i) differing[row] += !key_serves(source, row, i);
     ++counts[differing[row]];
   }
   if (left < counts[0]) left = counts[0]; /* all that may serve */
@@ -91,22 +92,33 @@ static void judge(struct call *call, void *argument) {
       objections(call, &candidate.artifact, &source->required, index, &resolution->machine, &candidate.reasons);
   if (candidate.why) {
     for (size_t i = 0; i < source->required.count; ++i)
-      candidate.differing += !matches(&source->required, i, candidate.artifact.config);
+      candidate.differing += !serves(&source->required, i, candidate.artifact.config, candidate.artifact.signature);
     resolution->rejected[resolution->rejected_count++] = candidate;
     return;
   }
   candidate.literal = literal(&source->required, candidate.artifact.config);
+  struct builder outputs = {.call = call};
+  for (size_t i = 0; i < source->required.count; ++i) {
+    struct text name = source->required.keys[i].name;
+    if (matches(&source->required, i, candidate.artifact.config)) continue;
+    put(&outputs, "%s%.*s", candidate.outputs++ ? ", " : "it also writes ", (int)name.size, name.data);
+  }
   candidate.why = slower(call, &candidate.artifact, &resolution->machine);
+  candidate.reserved = candidate.why;
+  if (candidate.outputs)
+    candidate.why =
+        format(call, "%s: pass it%s%s", built(&outputs), candidate.why ? "; " : "", candidate.why ? candidate.why : "");
   resolution->accepted[resolution->accepted_count++] = candidate;
 }
 
 static int order(int64_t one, int64_t other) { return (one > other) - (one < other); }
 
-/* The preferred candidate comes first: dtypes as the request writes them; exact, family, plain target; the caches'
- * order; the author's order; an object before a cubin; the artifact's key. */
+/* The preferred candidate comes first: no more outputs than the request; dtypes as the request writes them; exact,
+ * family, plain target; the caches' order; the author's order; an object before a cubin; the artifact's key. */
 static int by_rules(const struct candidate *one, const struct candidate *other) {
   const struct artifact *a = &one->artifact, *b = &other->artifact;
-  int difference = order(!one->literal, !other->literal);
+  int difference = order((int64_t)one->outputs, (int64_t)other->outputs);
+  if (!difference) difference = order(!one->literal, !other->literal);
   if (!difference) difference = order(target_rank(a->target), target_rank(b->target));
   if (!difference) difference = order((int64_t)one->cache, (int64_t)other->cache);
   if (!difference) difference = order(a->rank, b->rank);
@@ -166,7 +178,7 @@ static int by_variant_and_position(const void *first, const void *second) {
 static int by_preference(const void *first, const void *second) {
   const struct candidate *one = first, *other = second;
   int difference = order((int64_t)one->of_variant, (int64_t)other->of_variant);
-  if (!difference) difference = order(one->why != NULL, other->why != NULL);
+  if (!difference) difference = order(one->reserved, other->reserved);
   return difference ? difference : order((int64_t)one->position, (int64_t)other->position);
 }
 

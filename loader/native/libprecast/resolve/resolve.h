@@ -17,10 +17,10 @@ struct request {
 struct candidate {
   size_t cache;
   struct artifact artifact;
-  bool literal;
-  size_t reasons, differing;
+  bool literal, reserved;             /* reserved: it may be slower than one that was built for this very GPU */
+  size_t reasons, differing, outputs; /* outputs: how many more it has than the request */
   size_t position, of_variant; /* of one that serves: its position by the rules, and that of the first of its variant */
-  const char *why;             /* the reasons; of one that serves, why it may be slower */
+  const char *why;             /* the reasons; of one that serves, its outputs, and why it may be slower */
 };
 
 struct resolution {

@@ -21,7 +21,7 @@ static void meaning(struct builder *reasons, size_t *count, const struct artifac
   bool differs = false;
   for (size_t i = 0; i < required->count; ++i) {
     struct text name = required->keys[i].name;
-    if (matches(required, i, artifact->config)) continue;
+    if (serves(required, i, artifact->config, artifact->signature)) continue;
     const struct json *found = find(artifact->config, name);
     if (differs) {
       put(reasons, "; ");

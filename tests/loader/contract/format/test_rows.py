@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 
 from precast import loader
 from precast.loader.contract.format import fields
-from precast.loader.contract.format.index import MOST_ARTIFACTS, digest
+from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.index import MOST_ARTIFACTS, digest, encode
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.rows import Rows, split
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning import Measured, parse_tables
+from precast.loader.contract.values import replace
 from precast.loader.errors import CacheError, FormatError, PrecastError
 from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import bucketing
 
 
 @pytest.fixture
@@ -38,6 +44,92 @@ def test_rows_are_what_the_file_says(text: str) -> None:
     assert list(reader.rows.configs) == [row["config"] for row in whole(text)]
     assert reader.rows.keys == [row["key"] for row in whole(text)]
     assert reader.index.encode() == text.encode()
+
+
+MEASURED = Measured(
+    gpu="NVIDIA H200",
+    capability=Capability(9, 0),
+    problem={"n": 8},
+    times={"": 2.0},
+    tilings={"": Tiling(tile={"n": 8}, at_once=1)},
+)
+
+
+def with_measurements(text: str) -> str:
+    """The file with a measurement of its first artifact."""
+    index = OpReader.decode(text.encode(), op="scale").index
+    key = index.artifacts[0].key
+    row = replace(MEASURED, times={key: 2.0}, tilings={key: MEASURED.tilings[""]})
+    return replace(index, tuning=(row,)).encode().decode()
+
+
+def test_measurements_are_parsed_at_their_first_use(text: str) -> None:
+    full = with_measurements(text)
+    reader = OpReader.decode(full.encode(), op="scale")
+    assert len(reader.tuning) == 1 and reader.index.encode() == full.encode()
+    broken = full.replace('"times": [', '"times": [[', 1)
+    assert broken != full
+    other = OpReader.decode(broken.encode(), op="scale")
+    assert other.artifacts == reader.artifacts
+    with pytest.raises(FormatError, match="not JSON"):
+        assert other.tuning
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        ([0], "expected a positive number"),
+        ([1e13], "expected a positive number"),
+        ([True], "expected a positive number"),
+        ([1, 2], "2 items, more than the 1"),
+        ([], "a time for each variant"),
+        ({}, "expected a list"),
+    ],
+)
+def test_times_that_are_not_valid_are_refused(text: str, times: object, why: str) -> None:
+    data = json.loads(with_measurements(text))
+    data["tuning"][0]["rows"][0]["times"] = times
+    reader = OpReader.decode(encode(data), op="scale")
+    with pytest.raises(FormatError, match=why):
+        assert reader.tuning
+
+
+def test_a_time_of_an_artifact_that_is_not_there_is_refused(text: str) -> None:
+    data = json.loads(with_measurements(text))
+    data["tuning"][0]["variants"][0]["key"] = "f" * 64
+    with pytest.raises(FormatError, match=r"no artifact has this key.*times\.f"):
+        assert OpReader.decode(encode(data), op="scale").tuning
+
+
+def test_a_tiling_without_end_is_refused() -> None:
+    loop: list[Any] = []
+    for _ in range(100_000):
+        loop = [loop]
+    variant = {"key": "0" * 64, "tiling": loop}
+    table = {"axes": ["n"], "capability": "9.0", "gpu": "NVIDIA H200", "rows": [], "variants": [variant]}
+    with pytest.raises(FormatError, match="nests too deep"):
+        parse_tables([table], ["0" * 64])
+
+
+@pytest.mark.parametrize("config", ['{\n    "n": 1,\n    "n": 2\n   }', '{\n    "n": NaN\n   }', "[]"])
+def test_a_config_that_the_quick_parse_cannot_vouch_for_is_refused(text: str, config: str) -> None:
+    begin = text.index('"config": {') + len('"config": ')
+    wrong = text[:begin] + config + text[text.index("\n   }", begin) + len("\n   }") :]
+    with pytest.raises(PrecastError):
+        assert OpReader.decode(wrong.encode(), op="scale").artifacts
+
+
+def test_the_first_lookup_gives_what_later_ones_give() -> None:
+    key = Key(name="n", type="any")
+    values: list[Any] = [1, True, 1.0, "1", None, [1], 2]
+    bucket = bucketing((key,))
+    for sign, expected in ((("n", 1), 0), (("n", "1"), 3), (None, 6)):
+        rows = Rows.of([{"config": {"n": value}} for value in values])
+        reader = OpReader(op="scale", keys=(key,), doc="", rows=rows, tables=tuple)
+        wanted = bucket({"n": values[expected]})
+        assert reader.positions(bucket, wanted, sign) == reader.positions(bucket, wanted, sign) == [expected]
+    odd = OpReader(op="scale", keys=(key,), doc="", rows=Rows.of([{"config": 3}, {"config": {"n": 1}}]), tables=tuple)
+    assert odd.positions(bucket, bucket({"n": 1}), ("n", 1)) == [0, 1]
 
 
 @pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
