@@ -26,9 +26,12 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 ROOMS = {
     "make": ("new", "plan", "requests", "build", "check", "reproduce", "record", "harvest"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
-    "inspect": ("list", "show", "diff", "report", "export", "store", "toolchains", "doctor", "error", "schema"),
+    "inspect": (
+        "list", "show", "explain", "caches", "diff", "report", "export", "store", "toolchains", "doctor", "error",
+        "schema",
+    ),
     "measure": ("verify", "bench", "tune", "replay"),
-}
+}  # fmt: skip
 # The heading of each folder's commands in the help.
 PANELS = {"make": "Build", "ship": "Ship", "inspect": "Inspect", "measure": "Measure (on a GPU)"}
 # Commands that are folders with commands of their own.
