@@ -119,6 +119,7 @@ class _Run:
     records: dict[str, Record] = field(default_factory=dict)
     runtime: RuntimeLibrary | None = None
     done: int = 0
+    advice: dict[str, Variant] = field(default_factory=dict)
     _by_key: dict[str, list[str]] = field(default_factory=dict)  # identities on GPUs by the key that they share
 
     def __post_init__(self) -> None:
@@ -147,6 +148,7 @@ class _Run:
             files=0,
             size=0,
             facts=tuple(built),
+            advice=tuple((variant, text) for text, variant in sorted(self.advice.items())),
         )
 
     def _compile(self, batch: list[Variant], costs: Costs, built: list[Built], failed: list[Failed]) -> None:
@@ -254,6 +256,8 @@ class _Run:
         if isinstance(outcome, Failed):
             return outcome
         variant = outcome.variant
+        if outcome.advice:
+            self.advice.setdefault(f"{variant.op}: {outcome.advice}", variant)
         try:
             record = assemble(outcome, self.keys[variant.identity_on_gpu], linker, self.toolchain)
         except PrecastError as error:

@@ -105,16 +105,27 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--json", action="store_true", help="print the result as JSON")
         return one
 
-    where = {"action": "append", "default": [], "metavar": "KEY=VALUE"}
     one = add("list", _list, "list the artifacts of the installed caches")
     one.add_argument("--op", default="", help="only those of this op")
-    one.add_argument("--where", **where, help="only those with this value in their config; may be repeated")
+    one.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="only those with this value in their config; may be repeated",
+    )
     one = add("explain", _explain, "print which artifact loader.get takes, and why it takes no other")
     one.add_argument("op", metavar="OP", help="the op")
     one.add_argument("config", metavar="KEY=VALUE", nargs="*", help="the config, such as dtype=bfloat16 tile=[64,128]")
     one.add_argument("--target", metavar="SM", help="for this architecture, such as sm_90a, instead of this GPU")
     one.add_argument("--device", type=int, metavar="N", help="for this GPU")
-    one.add_argument("--problem", **where, help="a size of the call, such as m=4096; may be repeated")
+    one.add_argument(
+        "--problem",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="a size of the call, such as m=4096; may be repeated",
+    )
     one.add_argument("--verified", choices=("gpu", "emulated"), default="", help="only what was verified so")
     add("doctor", _doctor, "check this machine: packages, driver, GPUs, caches")
     one = add("error", _error, "explain an error by its code, or list all")

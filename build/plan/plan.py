@@ -83,6 +83,7 @@ def make_plan(
     chosen = profiles.chosen if profiles else ()
     profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(chosen)
     entries = [(e, _description(e, described)) for m in manifests for e in m.entries]
+    _check_functions(entries)
     matrices = [(matrix_of(entry, d), d) for entry, d in entries]
     _check_size(matrices, targets)
     drafts = _once(draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles))
@@ -102,6 +103,19 @@ def make_plan(
         skipped=tuple(sorted(skipped, key=lambda s: _order(s.variant))),
         profiles=profiles,
     )
+
+
+def _check_functions(entries: Iterable[tuple[Entry, Description]]) -> None:
+    """Refuse two functions that compile one op: a caller could not tell which of them it gets."""
+    first: dict[str, tuple[Entry, str]] = {}
+    for entry, description in entries:
+        before, source = first.setdefault(description.op, (entry, description.source))
+        if source != description.source:
+            raise ManifestError(
+                f"op {description.op!r} is compiled by {description.source} here and by {source} at "
+                f"{before.location}: give one of them another op",
+                entry.location,
+            )
 
 
 @dataclass(frozen=True, slots=True)

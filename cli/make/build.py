@@ -296,6 +296,8 @@ def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ve
         print_message(f"\n{render(report.failed, verbose=verbose)}")
     for skipped in plan.skipped:
         print_message(f"skipped: {skipped.variant}: {skipped.reason}")
+    for variant, text in report.advice:
+        print_message(f"warning: {variant.location}: {text}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}

@@ -37,6 +37,8 @@ def _block(group: Sequence[Failed], verbose: bool) -> Iterator[str]:
     first, *others = group
     yield f"error: {first.variant.location}: {first.variant}: {first.reason}"
     lines = first.details.rstrip().splitlines() if first.details.strip() else []
+    if lines and lines[-1].strip() == first.reason:  # the end of a traceback
+        del lines[-1]
     if len(lines) > _DETAILS and not verbose:
         yield f"    ... {count(len(lines) - _DETAILS, 'earlier line')}: --verbose prints them"
         lines = lines[-_DETAILS:]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from precast.loader.contract.format.artifact import Artifact
-from precast.loader.contract.format.config import config_text, suggest
+from precast.loader.contract.format.config import Key, config_text, suggest
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import OpNotFound
 from precast.loader.inspect.config_words import having
@@ -41,7 +41,8 @@ def listed(caches: Iterable[DiscoveredCache], op: str = "", where: Sequence[str]
     where
         ``KEY=VALUE`` each.
     """
-    rows, keys = [], {}
+    rows: list[Listed] = []
+    keys: dict[str, tuple[Key, ...]] = {}
     for discovered in caches:
         for name in sorted(discovered.index.ops) if discovered.index else ():
             if discovered.cache is None or (op and op != name):
