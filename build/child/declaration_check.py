@@ -149,6 +149,8 @@ def _in_own_process(call: Callable[[], str]) -> str:
         with suppress(BaseException):
             end_with_parent(parent)
             os.close(answer)
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
             os.write(theirs, call().encode("utf-8", "replace")[:_LONGEST])
         os._exit(0)
     os.close(theirs)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from precast.build.errors import Location, ManifestError
+from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, Profiles, profile_of
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.tuning_file import TuningFile
@@ -82,9 +82,8 @@ def make_plan(
     check_targets(manifests, targets)
     chosen = profiles.chosen if profiles else ()
     profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(chosen)
-    entries = [(e, _description(e, described)) for m in manifests for e in m.entries]
+    entries, matrices = _expanded(manifests, described)
     _check_functions(entries)
-    matrices = [(matrix_of(entry, d), d) for entry, d in entries]
     _check_size(matrices, targets)
     drafts = _once(draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles))
     _check_duplicates(d.variant for d in drafts)
@@ -103,6 +102,23 @@ def make_plan(
         skipped=tuple(sorted(skipped, key=lambda s: _order(s.variant))),
         profiles=profiles,
     )
+
+
+def _expanded(
+    manifests: Sequence[Manifest], described: Described
+) -> tuple[list[tuple[Entry, Description]], list[tuple[Matrix, Description]]]:
+    """Every entry with its description, and its matrix; all wrong entries of a manifest are one error."""
+    entries: list[tuple[Entry, Description]] = []
+    matrices: list[tuple[Matrix, Description]] = []
+    for manifest in manifests:
+        errors = ManifestErrors()
+        for entry in manifest.entries:
+            with errors.collected():
+                description = _description(entry, described)
+                matrices.append((matrix_of(entry, description), description))
+                entries.append((entry, description))
+        errors.check()
+    return entries, matrices
 
 
 def _check_functions(entries: Iterable[tuple[Entry, Description]]) -> None:
