@@ -43,7 +43,7 @@ def test_an_op_that_no_cache_has_is_a_lack() -> None:
 
 def test_a_refusal_of_what_the_kit_has_is_none() -> None:
     """The loader, or the machine, is at fault: a test must report it."""
-    newer = replace(scale(), host=replace(HOST, glibc=(2, 99)))
+    newer = replace(scale(), host=replace(HOST, glibc="2.99"))
     error = refused(source(newer), dtype="bfloat16", layout="row")
     assert lacking(error, HOPPER) == "" and lacking(CacheError("broken"), HOPPER) == ""
 
