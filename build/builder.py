@@ -31,6 +31,7 @@ from precast.build.store.costs import Costs
 from precast.build.store.history import note_built
 from precast.build.store.key import key_parts, record_key, variant_key
 from precast.build.store.lookup import Lookup
+from precast.build.store.made_of import note_parts
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
@@ -165,6 +166,7 @@ class _Run:
                     costs.add(variant, result.seconds)
                     parts = key_parts(variant, self.toolchain, self.sources.digest(variant.source))
                     note_built(self.lookup.store.notes, variant, parts, result.key)
+                    note_parts(self.lookup.store.notes, result, parts)
                     self.records[variant.identity_on_gpu] = _needed_bytes(variant, result, self.options.keep_ptx)
                     self._step(variant, "built", seconds=result.seconds)
 

@@ -117,9 +117,9 @@ def wrong_results(expected: object, values: Mapping[str, Any], outputs: tuple[st
         if name not in expected:
             listed = ", ".join(map(str, expected)) or "nothing"
             return f"reference() returns {listed}, and not {name!r}, which is an output: add it"
-        shapes = [getattr(value, "shape", None) for value in (expected[name], values[name])]
-        if None not in shapes and shapes[0] != shapes[1]:
-            return f"reference() returns {name!r} of shape {tuple(shapes[0])}, and the output has {tuple(shapes[1])}"
+        shapes = [tuple(getattr(value, "shape", ())) for value in (expected[name], values[name])]
+        if shapes[0] != shapes[1]:
+            return f"reference() returns {name!r} of shape {shapes[0]}, and the output has {shapes[1]}"
     return ""
 
 

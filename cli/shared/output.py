@@ -7,6 +7,8 @@ path in them can be copied.
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -62,4 +64,17 @@ def print_result_of_each(
 def print_message(text: str) -> None:
     """Print a message on stderr; on a terminal its lines are wrapped at words and keep their indentation."""
     width = terminal_width(sys.stderr)
-    print(text if width is None else folded(text, width), file=sys.stderr, flush=True)
+    print(text if width is None else coloured(folded(text, width)), file=sys.stderr, flush=True)
+
+
+def coloured(text: str) -> str:
+    """A message for a terminal: the words that begin a line with ``error:`` and the like in colour, and carets.
+
+    >>> coloured("error: no such file") if not os.environ.get("NO_COLOR") else "..."
+    '\\x1b[1;31merror:\\x1b[0m no such file'
+    """
+    if os.environ.get("NO_COLOR"):
+        return text
+    text = re.sub(r"^error:", "\x1b[1;31merror:\x1b[0m", text, flags=re.MULTILINE)
+    text = re.sub(r"^(warning|skipped):", "\x1b[1;33m\\1:\x1b[0m", text, flags=re.MULTILINE)
+    return re.sub(r"^( +\| +)\^$", "\\1\x1b[1;31m^\x1b[0m", text, flags=re.MULTILINE)
