@@ -68,7 +68,7 @@ class ManifestErrors:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep a ManifestError of the block, and go on after it."""
+        """Keep a ManifestError of the block; the program continues after it."""
         try:
             yield
         except ManifestError as error:
@@ -78,7 +78,7 @@ class ManifestErrors:
         """Raise the first error, with the others."""
         if not self._errors:
             return
-        every = [one for error in self._errors for one in (error, *error.others)]
+        every = [part for error in self._errors for part in (error, *error.others)]
         first, *others = sorted(every, key=lambda error: error.location[1:])
         first.others = tuple(others)
         raise first

@@ -44,7 +44,7 @@ def _list(options: argparse.Namespace) -> int:
 
     caches = loader.caches()
     rows = listed(caches, options.op, options.where)
-    text = artifact_table(rows) if any(found.index for found in caches) else NO_CACHES
+    text = artifact_table(rows) if any(cache.index for cache in caches) else NO_CACHES
     return _print(options, [row.to_json() for row in rows], text)
 
 
@@ -86,8 +86,8 @@ def _caches(options: argparse.Namespace) -> int:
     from precast.loader.inspect.listing import cache_table, cache_to_json
 
     caches = loader.caches()
-    _print(options, [cache_to_json(found) for found in caches], cache_table(caches))
-    return FAILED if any(found.error for found in caches) else 0
+    _print(options, [cache_to_json(cache) for cache in caches], cache_table(caches))
+    return FAILED if any(cache.error for cache in caches) else 0
 
 
 def _print(options: argparse.Namespace, data: Any, text: str) -> int:
@@ -100,36 +100,36 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add(name: str, command: Any, about: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
-        one.set_defaults(command=command)
-        one.add_argument("--json", action="store_true", help="print the result as JSON")
-        return one
+        sub = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
+        sub.set_defaults(command=command)
+        sub.add_argument("--json", action="store_true", help="print the result as JSON")
+        return sub
 
-    one = add("list", _list, "list the artifacts of the installed caches")
-    one.add_argument("--op", default="", help="only those of this op")
-    one.add_argument(
+    sub = add("list", _list, "list the artifacts of the installed caches")
+    sub.add_argument("--op", default="", help="only those of this op")
+    sub.add_argument(
         "--where",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         help="only those with this value in their config; may be repeated",
     )
-    one = add("explain", _explain, "print which artifact loader.get takes, and why it takes no other")
-    one.add_argument("op", metavar="OP", help="the op")
-    one.add_argument("config", metavar="KEY=VALUE", nargs="*", help="the config, such as dtype=bfloat16 tile=[64,128]")
-    one.add_argument("--target", metavar="SM", help="for this architecture, such as sm_90a, instead of this GPU")
-    one.add_argument("--device", type=int, metavar="N", help="for this GPU")
-    one.add_argument(
+    sub = add("explain", _explain, "print which artifact loader.get takes, and why it takes no other")
+    sub.add_argument("op", metavar="OP", help="the op")
+    sub.add_argument("config", metavar="KEY=VALUE", nargs="*", help="the config, such as dtype=bfloat16 tile=[64,128]")
+    sub.add_argument("--target", metavar="SM", help="for this architecture, such as sm_90a, instead of this GPU")
+    sub.add_argument("--device", type=int, metavar="N", help="for this GPU")
+    sub.add_argument(
         "--problem",
         action="append",
         default=[],
         metavar="NAME=SIZE",
         help="a size of the call, such as m=4096; may be repeated",
     )
-    one.add_argument("--verified", choices=("gpu", "emulated"), default="", help="only what was verified so")
+    sub.add_argument("--verified", choices=("gpu", "emulated"), default="", help="only what was verified so")
     add("doctor", _doctor, "check this machine: packages, driver, GPUs, caches")
-    one = add("error", _error, "explain an error by its code, or list all")
-    one.add_argument("code", metavar="CODE", nargs="?", default="", help="the code, such as PCL07, or the class's name")
+    sub = add("error", _error, "explain an error by its code, or list all")
+    sub.add_argument("code", metavar="CODE", nargs="?", default="", help="the code, such as PCL07, or the class's name")
     add("caches", _caches, "list the caches in the order in which they are searched")
     return parser
 

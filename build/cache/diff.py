@@ -180,8 +180,8 @@ def _artifact(old: Artifact, new: Artifact, parts: KeyParts | None, op: str) -> 
     others = [name for name in names if name not in ("bytes", "key", "provenance", "resources")]
     yield from (Change(name, mine[name], theirs[name]) for name in others)
     if "key" in names and "provenance" not in names:
-        known = [parts.of(a.key, op, a.kind) for a in (old, new)] if parts else [None, None]
-        changes = [Change(f"key's {c.name}", c.then or None, c.now or None) for c in key_changes(*known)]
+        made_of = [parts.of(a.key, op, a.kind) for a in (old, new)] if parts else [None, None]
+        changes = [Change(f"key's {c.name}", c.then or None, c.now or None) for c in key_changes(*made_of)]
         if changes or names == ["key"]:
             yield Change("key", old.key[:12], new.key[:12])
         yield from changes

@@ -63,7 +63,7 @@ def advice(declaration: Declaration, config: Config, signature: Signature) -> st
 def trial(declaration: Declaration, config: Config, signature: Signature) -> str:
     """What is wrong with a declaration's ``problems``, ``inputs`` and ``reference``, run for its smallest problem.
 
-    Empty where nothing was found. A function that needs a GPU is no mistake.
+    Empty where nothing was found. A function that needs a GPU is not a mistake.
     """
     if declaration.problems is None or declaration.inputs is None or declaration.parts:
         return ""

@@ -16,6 +16,6 @@ def command(as_json: options.Json = False) -> None:
     from precast import loader
 
     caches = loader.caches()
-    print_result([cache_to_json(found) for found in caches], cache_table(caches), as_json)
-    if any(found.error for found in caches):
+    print_result([cache_to_json(cache) for cache in caches], cache_table(caches), as_json)
+    if any(cache.error for cache in caches):
         raise typer.Exit(1)

@@ -16,7 +16,8 @@ def manifest_error(error: ManifestError) -> str:
     """All errors of a manifest, each with its line."""
     every = (error, *error.others)
     blocks = [
-        "\n".join([f"error: {one.own_text} ({one.code})", *excerpt(one.location)]) for one in every[:_MOST_ERRORS]
+        "\n".join([f"error: {error.own_text} ({error.code})", *excerpt(error.location)])
+        for error in every[:_MOST_ERRORS]
     ]
     if len(every) > _MOST_ERRORS:
         blocks.append(f"and {len(every) - _MOST_ERRORS} more errors")

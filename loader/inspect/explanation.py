@@ -49,7 +49,7 @@ def to_json(decision: Resolution) -> dict[str, Any]:
     return {
         "request": str(decision.request),
         "chosen": decision.chosen.artifact.key if decision.chosen else None,
-        "accepted": [one.candidate.artifact.key for one in decision.accepted],
-        "rejected": [{"key": one.candidate.artifact.key, "reasons": list(one.reasons)} for one in decision.rejected],
+        "accepted": [accepted.candidate.artifact.key for accepted in decision.accepted],
+        "rejected": [{"key": r.candidate.artifact.key, "reasons": list(r.reasons)} for r in decision.rejected],
         "notes": list(decision.notes),
     }

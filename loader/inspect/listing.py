@@ -86,9 +86,9 @@ def cache_table(caches: Sequence[DiscoveredCache]) -> str:
     if not caches:
         return NO_CACHES
     rows, errors = [], []
-    for found in caches:
-        artifacts = sum(entry.artifacts for entry in found.index.ops.values()) if found.index else 0
-        state = (len(found.index.ops), artifacts) if found.index else ("broken", "")
-        rows.append((found.name, *state, found.origin, found.path or ""))
-        errors += [f"{found.name}: {found.error}"] if found.error else []
+    for cache in caches:
+        artifacts = sum(entry.artifacts for entry in cache.index.ops.values()) if cache.index else 0
+        state = (len(cache.index.ops), artifacts) if cache.index else ("broken", "")
+        rows.append((cache.name, *state, cache.origin, cache.path or ""))
+        errors += [f"{cache.name}: {cache.error}"] if cache.error else []
     return "\n".join([table(("cache", "ops", "artifacts", "found by", "folder"), rows), *errors])
