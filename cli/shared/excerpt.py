@@ -15,10 +15,7 @@ _MOST_BYTES = 1 << 20
 def manifest_error(error: ManifestError) -> str:
     """All errors of a manifest, each with its line."""
     every = (error, *error.others)
-    blocks = [
-        "\n".join([f"error: {error.own_text} ({error.code})", *excerpt(error.location)])
-        for error in every[:_MOST_ERRORS]
-    ]
+    blocks = [line for error in every[:_MOST_ERRORS] for line in (_headline(error), *excerpt(error.location))]
     if len(every) > _MOST_ERRORS:
         blocks.append(f"and {len(every) - _MOST_ERRORS} more errors")
     return "\n".join(blocks)
