@@ -44,8 +44,9 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
         self.build_config.sources = {ACTIVATION: ACTIVATION, **self.build_config.sources}
         if version == "editable":
             build_data["force_include_editable"][str(Path(self.root, ACTIVATION))] = ACTIVATION
-        page = Path(self.root).parent / "docs" / "errors.md"  # an sdist has it in its place already
-        if version != "editable" and page.is_file():
+        if version != "editable":
+            page = Path(self.root, PAGE)  # of an sdist
+            page = page if page.is_file() else Path(self.root).parent / "docs" / "errors.md"
             build_data["force_include"][str(page)] = PAGE
         setting = os.environ.get(VARIABLE, "")
         if setting == "0":
