@@ -12,6 +12,7 @@ from typing import Any
 
 from precast.loader.errors import ConfigError, FormatError, PrecastError, TargetError
 from precast.loader.inspect.text import folded, table, terminal_width
+from precast.loader.terminal_text import visible
 
 _ABOUT = "List the kernels that are installed, explain a choice, check this machine, explain an error."
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
@@ -25,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = options.command(options)
         sys.stdout.flush()
     except PrecastError as error:
-        print(f"error: {error} ({error.code})", file=sys.stderr)
+        print(visible(f"error: {error} ({error.code})"), file=sys.stderr)
         return WRONG if isinstance(error, _WRONG_REQUEST) else FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -91,7 +92,7 @@ def _caches(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace, data: Any, text: str) -> int:
-    print(json.dumps(data, sort_keys=True, indent=2) if options.json else text)
+    print(json.dumps(data, sort_keys=True, indent=2) if options.json else visible(text))
     return 0
 
 

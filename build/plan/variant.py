@@ -11,6 +11,7 @@ from precast.build.errors import Location
 from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.target import Target
 from precast.loader.machine.facts import Answer
+from precast.loader.terminal_text import on_one_line
 
 _LONGEST_VALUE, _LONGEST = 32, 160  # characters of a label: of a value, and of all values
 
@@ -93,7 +94,7 @@ def label(op: str, config: Config, identity: str) -> str:
     >>> label("scale", {"threads": 128, "dtype": "float32"}, "")
     'scale(dtype=float32, threads=128)'
     """
-    whole = [f"{name}={_show(to_json(value))}" for name, value in sorted(config.items())]
+    whole = [on_one_line(f"{name}={_show(to_json(value))}") for name, value in sorted(config.items())]
     cut = [_cut(text) for text in whole]
     shown = [text for number, text in enumerate(cut) if sum(map(len, cut[: number + 1])) <= _LONGEST]
     if shown != whole:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from precast.loader.inspect.text import count, elide, folded, plain, size, table, terminal_width, wrap
+from precast.loader.terminal_text import visible
 
 __all__ = [
     "as_json",
@@ -41,12 +42,12 @@ def as_json(data: Any) -> str:
 
 
 def print_result(data: Any, text: str, json_output: bool) -> None:
-    """Print a result on stdout, as JSON or as text.
+    """Print a result on stdout, as JSON or as text, in which control characters are escaped: a cache may have any.
 
     >>> print_result({"variants": 2}, "2 variants", False)
     2 variants
     """
-    print(as_json(data) if json_output else text)
+    print(as_json(data) if json_output else visible(text))
 
 
 def print_result_of_each(

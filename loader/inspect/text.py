@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TextIO
 
+from precast.loader.terminal_text import on_one_line
+
 _GAP = 2
 _NARROWEST = 12  # the least width of a column that is narrowed to fit a terminal
 
@@ -33,7 +35,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], width: int | No
            threads: 128
     """
     width = width or terminal_width(sys.stdout)
-    cells = [list(map(str, row)) for row in [head, *rows]]
+    cells = [list(map(on_one_line, row)) for row in [head, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if width is not None and _total(widths) > width:
         narrowed = _narrowed(cells, widths, width)
