@@ -31,6 +31,7 @@ from precast.build.store.costs import Costs
 from precast.build.store.history import note_built
 from precast.build.store.key import key_parts, record_key, variant_key
 from precast.build.store.lookup import Lookup
+from precast.build.store.made_of import note_parts
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
@@ -120,6 +121,7 @@ class _Run:
     records: dict[str, Record] = field(default_factory=dict)
     runtime: RuntimeLibrary | None = None
     done: int = 0
+    advice: dict[str, Variant] = field(default_factory=dict)
     _by_key: dict[str, list[str]] = field(default_factory=dict)  # identities on GPUs by the key that they share
 
     def __post_init__(self) -> None:
@@ -148,6 +150,7 @@ class _Run:
             files=0,
             size=0,
             facts=tuple(built),
+            advice=tuple((variant, text) for text, variant in sorted(self.advice.items())),
         )
 
     def _compile(self, batch: list[Variant], costs: Costs, built: list[Built], failed: list[Failed]) -> None:
@@ -164,6 +167,7 @@ class _Run:
                     costs.add(variant, result.seconds)
                     parts = key_parts(variant, self.toolchain, self.sources.digest(variant.source))
                     note_built(self.lookup.store.notes, variant, parts, result.key)
+                    note_parts(self.lookup.store.notes, result, parts)
                     self.records[variant.identity_on_gpu] = _needed_bytes(variant, result, self.options.keep_ptx)
                     self._step(variant, "built", seconds=result.seconds)
 
@@ -255,6 +259,8 @@ class _Run:
         if isinstance(outcome, Failed):
             return outcome
         variant = outcome.variant
+        if outcome.advice:
+            self.advice.setdefault(f"{variant.op}: {outcome.advice}", variant)
         try:
             record = _retried(lambda: assemble(outcome, self.keys[variant.identity_on_gpu], linker, self.toolchain))
         except TemporaryLost as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from precast.loader.errors import FormatError, PrecastError
@@ -34,9 +36,52 @@ class ManifestError(FormatError):
     def __init__(self, message: str, location: Location) -> None:
         super().__init__(message)
         self.location = location
+        self.others: tuple[ManifestError, ...] = ()
+        """Further errors, in the order of their locations."""
+
+    @property
+    def own_text(self) -> str:
+        """The location and the message of this error alone."""
+        return f"{self.location}: {self.message}"
 
     def __str__(self) -> str:
-        return f"{self.location}: {self.message}"
+        return "\n".join(error.own_text for error in (self, *self.others))
+
+
+class ManifestErrors:
+    """Errors of a manifest that are collected, so that an author sees all of them at once.
+
+    >>> errors = ManifestErrors()
+    >>> with errors.collected():
+    ...     raise ManifestError("unknown key 'kernal'", Location("a.yaml", 2, 5))
+    >>> errors.any
+    True
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[ManifestError] = []
+
+    @property
+    def any(self) -> bool:
+        """Whether there is an error."""
+        return bool(self._errors)
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep a ManifestError of the block; the program continues after it."""
+        try:
+            yield
+        except ManifestError as error:
+            self._errors.append(error)
+
+    def check(self) -> None:
+        """Raise the first error, with the others."""
+        if not self._errors:
+            return
+        every = [part for error in self._errors for part in (error, *error.others)]
+        first, *others = sorted(every, key=lambda error: error.location[1:])
+        first.others = tuple(others)
+        raise first
 
 
 class DescribeError(PrecastError):

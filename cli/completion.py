@@ -88,7 +88,7 @@ def gpus(ctx: Any, incomplete: str) -> Iterator[str]:
 
 def ops(ctx: Any, incomplete: str) -> Iterator[str]:
     """The ops of the cache on the line; without one, those of the installed caches."""
-    cache = _cache(ctx)
+    cache = None if ctx.info_name == "explain" else _cache(ctx)
     if cache is None:
         from precast import loader
 
@@ -124,7 +124,7 @@ def shipped(ctx: Any, incomplete: str) -> Iterator[str]:
 
 def codes(ctx: Any, incomplete: str) -> Iterator[str]:
     """The codes of errors; after the first letter, also the names of their classes."""
-    from precast.cli.inspect.error import entries
+    from precast.loader.inspect.error_page import entries
 
     yield from (entry.code for entry in entries())
     if incomplete:

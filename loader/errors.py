@@ -28,7 +28,7 @@ class PrecastError(Exception):
         """Here and not in ``__init__``, which a subclass may forget to call."""
         error = super().__new__(cls, *args, **kwargs)
         if hasattr(error, "add_note"):
-            error.add_note(f"{cls.code}: see docs/errors.md, or run 'precast error {cls.code}'")
+            error.add_note(f"{cls.code}: 'python -m precast.loader error {cls.code}' explains it")
         return error
 
     def __str__(self) -> str:

@@ -110,6 +110,8 @@ class Session:
                 self._decided = None
                 self._caches = None  # if the search fails, the next call searches again
                 self._caches = discover(self._search, self._pins, self.installed)
+                if self._search is None and any(discovered.absent for discovered in self._caches):
+                    _warn_of_absent(self._caches)
                 if self.watch is not None:
                     self.watch.discovered(self._caches)
             return self._caches
@@ -229,6 +231,16 @@ def _watch(machines: Machines) -> Watch | None:
     with IMPORT_LOCK:
         from precast.loader.watch.watch import Watch
     return Watch.of(os.environ, machines.driver.get)
+
+
+def _warn_of_absent(caches: Caches) -> None:
+    """Report folders that ``PRECAST_CACHE_PATH`` names and that do not exist, once a process: nothing else would, until
+    a kernel is missing."""
+    with IMPORT_LOCK:
+        from precast.loader.watch.notice import notice
+    for discovered in caches:
+        if discovered.absent:
+            notice(f"{discovered.origin} names {str(discovered.path)!r}, which does not exist: correct or remove it")
 
 
 default = Session()

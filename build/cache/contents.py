@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from precast.build.cache.build_assumptions import asked_by
 from precast.build.ipc.capacity import processors
-from precast.build.plan.variant import Variant
+from precast.build.plan.variant import Variant, label
 from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.index import INDEX_LIMIT, OP_LIMIT, Index, digest
@@ -39,7 +39,7 @@ class ArtifactId:
     there may be an artifact for each of several GPUs.
 
     >>> print(ArtifactId("scale", '{"n":1}', "sm_90a", "object", "x86_64"))
-    scale {"n":1} for sm_90a (object, x86_64)
+    scale(n=1) for sm_90a (object, x86_64)
     """
 
     op: str
@@ -74,7 +74,8 @@ class ArtifactId:
         host = f", {self.host}" if self.host else ""
         part = f", part {self.part}" if self.part else ""
         gpu = f", assumes {self.assumed}" if self.assumed else ""
-        return f"{self.op} {self.config} for {self.target} ({self.kind}{host}{part}{gpu})"
+        name = label(self.op, json.loads(self.config), self.config)
+        return f"{name} for {self.target} ({self.kind}{host}{part}{gpu})"
 
 
 def artifact_ids(variant: Variant, hosts: Iterable[str]) -> list[ArtifactId]:

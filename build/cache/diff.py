@@ -9,6 +9,7 @@ from typing import Any
 from precast.build.cache.compare import artifact_facts, differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import INPUTS, read_by_author
+from precast.build.store.made_of import KeyParts, key_changes
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical, config_text
 from precast.loader.contract.format.index import digest, key_to_json
@@ -73,13 +74,16 @@ class Difference:
         }
 
 
-def difference(before: CacheContents, after: CacheContents) -> Difference:
-    """The changes from one cache to another. Every byte of both is checked first; damage is an IntegrityError."""
+def difference(before: CacheContents, after: CacheContents, parts: KeyParts | None = None) -> Difference:
+    """The changes from one cache to another. Every byte of both is checked first; damage is an IntegrityError.
+
+    ``parts`` names what has changed in a key, where nothing in the indexes does.
+    """
     before.require_intact()
     after.require_intact()
     old, new = before.artifacts, after.artifacts
     both = sorted(old.keys() & new.keys(), key=str)
-    changed = {name: changes for name in both if (changes := tuple(_artifact(old[name], new[name])))}
+    changed = {name: changes for name in both if (changes := tuple(_artifact(old[name], new[name], parts, name.op)))}
     return Difference(
         same=before.cache.digest == after.cache.digest,
         cache=tuple(_cache(before, after)),
@@ -156,7 +160,12 @@ def stored_size(cache: CacheContents) -> int:
     return sum(blob.stored for blob in cache.blobs.values())
 
 
-def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
+def provenance_changes(old: Artifact, new: Artifact) -> tuple[Change, ...]:
+    """What differs in the provenance of two artifacts, the inputs among it."""
+    return tuple(_provenance(old, new))
+
+
+def _artifact(old: Artifact, new: Artifact, parts: KeyParts | None, op: str) -> Iterator[Change]:
     """The changes of an artifact, the most important ones first."""
     names = differing_facts(old, new)
     mine, theirs = artifact_facts(old), artifact_facts(new)
@@ -170,8 +179,12 @@ def _artifact(old: Artifact, new: Artifact) -> Iterator[Change]:
         yield from _provenance(old, new)
     others = [name for name in names if name not in ("bytes", "key", "provenance", "resources")]
     yield from (Change(name, mine[name], theirs[name]) for name in others)
-    if names == ["key"]:
-        yield Change("key", old.key[:12], new.key[:12])
+    if "key" in names and "provenance" not in names:
+        made_of = [parts.of(a.key, op, a.kind) for a in (old, new)] if parts else [None, None]
+        changes = [Change(f"key's {c.name}", c.then or None, c.now or None) for c in key_changes(*made_of)]
+        if changes or names == ["key"]:
+            yield Change("key", old.key[:12], new.key[:12])
+        yield from changes
 
 
 def _provenance(old: Artifact, new: Artifact) -> Iterator[Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from traceback import FrameSummary, StackSummary, TracebackException, walk_tb
 from types import FrameType, TracebackType
@@ -9,6 +10,7 @@ from types import FrameType, TracebackType
 from precast.loader.errors import PrecastError
 
 _LIMIT = 40_000
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Modules whose frames are not an author's code. Kernels that ship with precast count as an author's.
 _INTERNAL = (
     "precast.build", "precast.loader", "precast.kernels.authoring", "precast.kernels.adapters.scripts.meta_tensors",
@@ -32,6 +34,29 @@ def author_traceback(error: BaseException) -> str:
     trace = TracebackException.from_exception(error)
     _trim(trace, error)
     return "".join(trace.format())[-_LIMIT:]
+
+
+def without_colours(text: str) -> str:
+    """A text without the escape sequences that colour it on a terminal: the compiler writes them in a pipe, too.
+
+    >>> without_colours("\\x1b[91merror:\\x1b[0m no name")
+    'error: no name'
+    """
+    return _ESCAPE.sub("", text)
+
+
+def first_line(error: BaseException) -> str:
+    """The type of an error and the first line of its text, and the author's line, where a later line of it has that.
+
+    The compiler's errors have pages of text, which the traceback has, too.
+
+    >>> first_line(ValueError("error: no name\\n  --> kernel.py:61\\n"))
+    'ValueError: no name (kernel.py:61)'
+    """
+    lines = [line.strip() for line in without_colours(str(error)).splitlines() if line.strip()]
+    first = lines[0].removeprefix("error: ") if lines else ""
+    place = next((line[4:] for line in lines[1:] if line.startswith("--> ")), "")  # words: allow
+    return f"{type(error).__name__}{f': {first}' if first else ''}{f' ({place})' if place else ''}"
 
 
 def author_frames(error: BaseException) -> list[FrameSummary]:

@@ -108,6 +108,7 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     adopt_orphans()
     loaded = False
     shared: Sequence[str] = ()
+    served: set[object] = set()
     while (request := Message.read(requests)) is not None:
         before = set(sys.modules)
         try:
@@ -120,7 +121,9 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
         imported = [name for name in sys.modules if name not in before]
         more = {"observed_before": work.observed()} if imported or not loaded else {}
         loaded = True
-        reply = _answer_in_process(request.header, work.compile)
+        first = request.header.get("source") not in served  # of its function, in this process
+        served.add(request.header.get("source"))
+        reply = _answer_in_process({**request.header, "first": first}, work.compile)
         shared = reply.header.get("imported", ())
         _write(replies, Message({**reply.header, **more, "imported": [*imported, *shared]}, reply.parts))
         end_descendants(os.getpid())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, cast
 
-from precast.build.child.author_traceback import author_traceback
+from precast.build.child.author_traceback import author_traceback, first_line, without_colours
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import end_descendants, end_with_parent, reap
 from precast.kernels.authoring.extras import extra_hint
@@ -62,10 +62,14 @@ def serve(start: Start, *, cleans_up: bool = False) -> None:
 
 def failure(error: BaseException, **more: Any) -> Message:
     """The reply to a request that raised an error: the message, and where in the author's code it was raised."""
-    message = str(error) if isinstance(error, PrecastError) else described(error)
+    message = str(error) if isinstance(error, PrecastError) else _message(error)
     code = error.code if isinstance(error, PrecastError) else ""
-    fields = {"error": message + extra_hint(error), "code": code, "traceback": author_traceback(error)}
+    fields = {"error": message + extra_hint(error), "code": code, "traceback": without_colours(author_traceback(error))}
     return Message({**fields, **more})
+
+
+def _message(error: BaseException) -> str:
+    return first_line(error) if str(error).strip() else described(error)
 
 
 def refusal(error: PrecastError) -> Message:

@@ -19,6 +19,7 @@ from precast.build.child.compiler.capture import Catcher, Caught
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.keep_ptx import text_of
 from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
+from precast.build.child.declaration_check import advice, wrong_names
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.kernel_facts import kernel_facts
 from precast.build.child.observe.observer import Observer
@@ -31,6 +32,7 @@ from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.attach import library_named
+from precast.loader.contract.format.signature import Signature
 
 _SITES = frozenset({"site-packages", "dist-packages"})
 _MODULES = 4  # modules whose processes are kept for further variants
@@ -151,6 +153,7 @@ class _Work:
         except (Exception, SystemExit) as error:
             return failure(error, **({"temporary_lost": True} if isinstance(error, TemporaryLost) else {}))
         reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}
+        reply["advice"] = _advice(request, reply) if request.get("first") else ""
         return Message(reply, parts)
 
 
@@ -186,7 +189,7 @@ def _is_installed(name: str) -> bool:
 def _compile(
     request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
 ) -> tuple[dict[str, Any], list[bytes]]:
-    from precast.kernels.authoring.declare import argument_names, outputs_of, plan_of
+    from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of, plan_of
     from precast.kernels.authoring.registry import load
     from precast.loader.contract.recordings.return_structure import numbered
 
@@ -207,7 +210,10 @@ def _compile(
     for part, (item, symbol) in enumerate(zip(caught, symbols, strict=True)):
         if item.signature is None:
             raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signatures.append(item.signature.renamed(names).writing(outputs_of(function, part)).to_json())
+        signature = item.signature.renamed(names)
+        if is_declared(function) and (wrong := wrong_names(declaration_of(function), signature, part)):
+            raise Refused(f"{source}: {wrong}")
+        signatures.append(signature.writing(outputs_of(function, part)).to_json())
         objects.append(_export(item.compiled, symbol))
         ptx.append(text_of(item.compiled, item.ptx))
     launch_plan = plan_of(function, request["config"])
@@ -221,6 +227,19 @@ def _compile(
         "facts": _kernel_facts(request, observer) if source.library else None,
     }
     return reply, objects
+
+
+def _advice(request: Mapping[str, Any], reply: Mapping[str, Any]) -> str:
+    """What the author of a declared kernel should correct or add."""
+    from precast.kernels.authoring.declare import declaration_of, is_declared
+    from precast.kernels.authoring.registry import load
+    from precast.loader.contract.format.config import to_value
+
+    function = load(FunctionRef.parse(request["source"]))
+    if not is_declared(function):
+        return ""
+    config = {name: to_value(value) for name, value in request["config"].items()}
+    return advice(declaration_of(function), config, Signature.parse(reply["signatures"][0]))
 
 
 def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Compiled:
     ``returns`` is what the compile function of an attached library returned, if not the object itself
     (``contract.recordings.return_structure``); such a function may have compiled several objects. ``native`` has the
     defaults of a call where that library calls them in the DSL's own convention (``contract.recordings.provenance``),
-    and ``facts`` what decided the kernel beside its key.
+    and ``facts`` what decided the kernel beside its key. ``advice`` is what its author should correct or add.
     """
 
     variant: Variant
@@ -60,6 +60,7 @@ class Compiled:
     returns: Any = None
     native: Mapping[str, Any] | None = None
     facts: KernelFacts | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
         returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
         facts = parse_facts(header["facts"])
+        advice = fields.get(header, "advice", str, default="")
     except (FormatError, KeyError, TypeError, ValueError) as error:
         reason = f"the worker's reply cannot be read: {error}; report this"
         return Failed(variant=variant, reason=reason, details=output, code=FormatError.code)
@@ -138,4 +140,5 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         returns=returns,
         native=native,
         facts=facts,
+        advice=advice,
     )

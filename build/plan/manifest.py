@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from precast.build.errors import Location, ManifestError
+from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, fact_references, facts_behind, fill_in_facts, profile_named, profile_of
 from precast.build.ipc.environment import why_reserved
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
@@ -171,32 +171,40 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
     version = yaml_fields.required(root, "version", node)
     if version.value != VERSION or isinstance(version.value, bool):
         raise ManifestError(f"version {version.plain()!r} is not supported: write 'version: {VERSION}'", version.at)
-    targets = _targets(root["targets"]) if "targets" in root else ()
-    kernels = yaml_fields.required(root, "kernels", node)
-    entries = tuple(_entry(item, targets, path.parent) for item in yaml_fields.items(kernels))
-    if not entries:
-        raise ManifestError("no kernel is listed: add '- kernel: ..' or '- compile: ..'", kernels.at)
-    return Manifest(
-        path=path,
-        name=yaml_fields.matching(
-            yaml_fields.required(root, "name", node),
-            CACHE_NAME,
-            "a name: use lower-case letters, digits and single dashes",
-        ),
-        targets=targets,
-        entries=entries,
-        search=yaml_fields.some(root["path"], lambda n: _folder(n, path.parent)) if "path" in root else (),
-        profiles=yaml_fields.some(root["profiles"], _profile) if "profiles" in root else (),
-        tuning=_tuning(root["tuning"], path.parent) if "tuning" in root else (),
-        toolchain=parse_toolchain(root["toolchain"], path.parent) if "toolchain" in root else None,
-    )
+    errors = ManifestErrors()
+    targets: tuple[Target, ...] | None = ()
+    if "targets" in root:
+        targets = None  # unless they can be read
+        with errors.collected():
+            targets = _targets(root["targets"])
+    entries: list[Entry] = []
+    with errors.collected():
+        kernels = yaml_fields.required(root, "kernels", node)
+        items = yaml_fields.items(kernels)
+        for item in items:
+            with errors.collected():
+                entries.append(_entry(item, targets, path.parent))
+        if not items:
+            raise ManifestError("no kernel is listed: add '- kernel: ..' or '- compile: ..'", kernels.at)
+    fields: dict[str, Any] = {}
+    for name, read in _ROOT.items():
+        with errors.collected():
+            if name in root or name == "name":
+                fields[_FIELDS.get(name, name)] = read(yaml_fields.required(root, name, node), path.parent)
+    errors.check()
+    return Manifest(path=path, targets=targets or (), entries=tuple(entries), **fields)
 
 
-def _entry(node: Node, inherited: tuple[Target, ...], folder: Path) -> Entry:
+def _cache_name(node: Node, base: Path) -> str:
+    return yaml_fields.matching(node, CACHE_NAME, "a name: use lower-case letters, digits and single dashes")
+
+
+def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path) -> Entry:
+    """An entry; ``inherited`` are the targets of the manifest, None where these are wrong."""
     data = yaml_fields.mapping(node, ENTRY_KEYS)
     kind = _kind(data, node)
-    targets = _targets(data["targets"]) if "targets" in data else inherited
-    if not targets:
+    targets = _targets(data["targets"]) if "targets" in data else inherited or ()
+    if not targets and inherited is not None:
         raise ManifestError("no targets: add 'targets: [sm_90a]' here or at the top", node.at)
     config, tuned = (_config(data[k]) if k in data else {} for k in ("config", "tuned"))
     for name in tuned:
@@ -342,3 +350,14 @@ def _check_facts(text: str, targets: tuple[Target, ...], at: Location) -> None:
                 fill_in_facts(f"${{{reference}}}", target)
         except PrecastError as error:
             raise ManifestError(f"${{{reference[:80]}}}: {error}", at) from None
+
+
+_ROOT: Mapping[str, Callable[[Node, Path], Any]] = {
+    "name": _cache_name,
+    "path": lambda node, base: yaml_fields.some(node, lambda item: _folder(item, base)),
+    "profiles": lambda node, base: yaml_fields.some(node, _profile),
+    "tuning": _tuning,
+    "toolchain": parse_toolchain,
+}
+"""The fields at the top, beside targets and kernels, with what reads them."""
+_FIELDS = {"path": "search"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from precast.build.errors import Location, ManifestError
+from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, Profiles, profile_of
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.tuning_file import TuningFile
@@ -82,8 +82,8 @@ def make_plan(
     check_targets(manifests, targets)
     chosen = profiles.chosen if profiles else ()
     profiles = Profiles.named([n for m in manifests for n in m.profiles]).over(chosen)
-    entries = [(e, _description(e, described)) for m in manifests for e in m.entries]
-    matrices = [(matrix_of(entry, d), d) for entry, d in entries]
+    entries, matrices = _expanded(manifests, described)
+    _check_functions(entries)
     _check_size(matrices, targets)
     drafts = _once(draft for matrix, d in matrices for draft in _drafts(matrix, d, targets, profiles))
     _check_duplicates(d.variant for d in drafts)
@@ -102,6 +102,36 @@ def make_plan(
         skipped=tuple(sorted(skipped, key=lambda s: _order(s.variant))),
         profiles=profiles,
     )
+
+
+def _expanded(
+    manifests: Sequence[Manifest], described: Described
+) -> tuple[list[tuple[Entry, Description]], list[tuple[Matrix, Description]]]:
+    """Every entry with its description, and its matrix; all wrong entries of a manifest are one error."""
+    entries: list[tuple[Entry, Description]] = []
+    matrices: list[tuple[Matrix, Description]] = []
+    for manifest in manifests:
+        errors = ManifestErrors()
+        for entry in manifest.entries:
+            with errors.collected():
+                description = _description(entry, described)
+                matrices.append((matrix_of(entry, description), description))
+                entries.append((entry, description))
+        errors.check()
+    return entries, matrices
+
+
+def _check_functions(entries: Iterable[tuple[Entry, Description]]) -> None:
+    """Refuse two functions that compile one op: a caller could not tell which of them it gets."""
+    first: dict[str, tuple[Entry, str]] = {}
+    for entry, description in entries:
+        before, source = first.setdefault(description.op, (entry, description.source))
+        if source != description.source:
+            raise ManifestError(
+                f"op {description.op!r} is compiled by {description.source} here and by {source} at "
+                f"{before.location}: give one of them another op",
+                entry.location,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from precast.build.errors import Location
 from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.target import Target
 from precast.loader.machine.facts import Answer
+from precast.loader.terminal_text import on_one_line
 
-_VALUES_SHOWN, _VALUE_SHOWN = 16, 48  # in the label of a variant: the number of values, and characters of each
+_LONGEST_VALUE, _LONGEST = 32, 160  # characters of a label: of a value, and of all values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +62,8 @@ class Variant:
 
     def __str__(self) -> str:
         """A label that is unique to the variant: a shortened one ends with a digest of its identity."""
-        whole = [f"{name}={_show(to_json(value))}" for name, value in self.config.items()]
-        shown = [_cut(text) for text in whole[:_VALUES_SHOWN]]
-        if shown != whole:
-            left_out = [f"{len(whole) - len(shown)} more"] if len(whole) > len(shown) else []
-            shown += [*left_out, f"#{hashlib.sha256(self.identity.encode()).hexdigest()[:8]}"]
         gpu = f" on {self.profile}" if self.profile else ""
-        return f"{self.op}({', '.join(shown)}) for {self.target}{gpu}"
+        return f"{label(self.op, self.config, self.identity)} for {self.target}{gpu}"
 
     def to_json(self) -> dict[str, Any]:
         """The variant as ``precast plan --json`` prints it."""
@@ -92,8 +88,23 @@ def identity(op: str, variant: Variant) -> str:
     return canonical([op, config, str(variant.target)]).decode()
 
 
+def label(op: str, config: Config, identity: str) -> str:
+    """An op with a config, sorted by its keys, as all commands print it; of a long config a part, and a digest.
+
+    >>> label("scale", {"threads": 128, "dtype": "float32"}, "")
+    'scale(dtype=float32, threads=128)'
+    """
+    whole = [on_one_line(f"{name}={_show(to_json(value))}") for name, value in sorted(config.items())]
+    cut = [_cut(text) for text in whole]
+    shown = [text for number, text in enumerate(cut) if sum(map(len, cut[: number + 1])) <= _LONGEST]
+    if shown != whole:
+        left_out = [f"{len(whole) - len(shown)} more"] if len(whole) > len(shown) else []
+        shown += [*left_out, f"#{hashlib.sha256(identity.encode()).hexdigest()[:8]}"]
+    return f"{op}({', '.join(shown)})"
+
+
 def _cut(text: str) -> str:
-    return text if len(text) <= _VALUE_SHOWN else f"{text[: _VALUE_SHOWN - 3]}..."
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 
 def _show(value: object) -> str:

@@ -91,6 +91,7 @@ class Report:
     size: int
     facts: tuple[Built, ...] = ()
     tuning: Fitted | None = None  # if manifests name measurements, and a cache was written
+    advice: tuple[tuple[Variant, str], ...] = ()  # what authors should correct or add, each with a variant
 
     @property
     def complete(self) -> bool:
@@ -132,5 +133,6 @@ class Report:
             "spilling": [b.to_json() for b in self.spilling()],
             "unsteady": [b.to_json() for b in self.unsteady()],
             "unlaunchable": [b.to_json() for b in self.unlaunchable()],
+            "advice": [{"variant": str(variant), "text": text} for variant, text in self.advice],
             **({} if self.tuning is None else {"tuning": self.tuning.to_json()}),
         }

@@ -12,6 +12,7 @@ from typing import Any
 from precast.build.cache.build_assumptions import asked_by
 from precast.build.cache.compare import differing_facts
 from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
+from precast.build.cache.diff import provenance_changes
 from precast.build.cache.pack import BuiltArtifact, built_artifacts
 from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor
@@ -24,10 +25,13 @@ from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import PROGRAMS, Toolchain, by_host, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.build.store.key import variant_key
+from precast.build.store.key import key_parts, variant_key
+from precast.build.store.made_of import KeyParts, key_changes, made_of
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import PrecastError
+
+_SHOWN = 5  # changes of an artifact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +70,13 @@ def reproduce(
     sample: int | None = None,
     seed: str = "",
     seconds: float = 600.0,
+    parts: KeyParts | None = None,
     show: Callable[[Variant], None] = lambda variant: None,
 ) -> Reproduction:
     """Build the variants that a plan and the cache at a path have in common again, without a store.
 
     A ``sample`` of so many variants is drawn with ``seed``, by default the cache's digest: the same cache gives the
-    same sample, and a changed cache another one.
+    same sample, and a changed cache another one. ``parts`` names what differs in a key, where the bytes are the same.
     """
     cache, toolchain, sources = (
         CacheContents.open(path),
@@ -110,7 +115,9 @@ def reproduce(
             different[str(outcome.variant)] = f"it cannot be assembled: {error}"
             continue
         built = built_artifacts(outcome.variant, record, plan.profiles)
-        good, bad = _compare(cache, expected[outcome.variant.identity_on_gpu], built)
+        now = key_parts(outcome.variant, toolchain, sources.digest(outcome.variant.source))
+        why = _key_difference(parts, made_of(now, record))
+        good, bad = _compare(cache, expected[outcome.variant.identity_on_gpu], built, why)
         same += good
         different.update(bad)
     return Reproduction(
@@ -170,7 +177,10 @@ def _runtime(cache: CacheContents, runtime: RuntimeLibrary) -> dict[str, str]:
 
 
 def _compare(
-    cache: CacheContents, expected: Mapping[ArtifactId, Artifact], built: Iterable[BuiltArtifact]
+    cache: CacheContents,
+    expected: Mapping[ArtifactId, Artifact],
+    built: Iterable[BuiltArtifact],
+    why: Callable[[str, Artifact], str],
 ) -> tuple[list[ArtifactId], dict[str, str]]:
     """The artifacts of one variant with the same bytes, and the differences of the others."""
     same: list[ArtifactId] = []
@@ -191,11 +201,25 @@ def _compare(
         if not name.host and facts == ["key"]:
             facts = []  # device code that was built on another host
         if facts:
-            different[str(name)] = f"{', '.join(facts)}: {_first_difference(held, artifact.content, cache)}"
+            changes = "".join(f"; {change}" for change in provenance_changes(held, artifact.artifact)[:_SHOWN])
+            if "key" in facts and not changes:
+                changes = why(artifact.op, held)
+            different[str(name)] = f"{', '.join(facts)}: {_first_difference(held, artifact.content, cache)}{changes}"
         else:
             same.append(name)
     different.update({str(name): "it was not built again" for name in remaining})
     return same, different
+
+
+def _key_difference(parts: KeyParts | None, now: Mapping[str, str]) -> Callable[[str, Artifact], str]:
+    """What differs between an artifact's key and that of the variant now, as text; empty where it is not known."""
+
+    def why(op: str, held: Artifact) -> str:
+        then = parts.of(held.key, op, held.kind) if parts else None
+        changes = "; ".join(map(str, key_changes(then, now)))
+        return f"; in the key: {changes}" if changes else ""
+
+    return why
 
 
 def _first_difference(held: Artifact, content: bytes, cache: CacheContents) -> str:

@@ -54,7 +54,7 @@ class Verdict:
 
 def note_built(memo: Memo, variant: Variant, parts: Mapping[str, Any], record: str) -> None:
     """Remember the parts of a variant's key, and the key of its record."""
-    memo.put(_KIND, memo_key(variant.identity_on_gpu), {"parts": _flat(parts), "record": record})
+    memo.put(_KIND, memo_key(variant.identity_on_gpu), {"parts": flat(parts), "record": record})
 
 
 def explain(lookup: Lookup, variant: Variant, key: str, parts: Mapping[str, Any], profile: Profile) -> Verdict:
@@ -64,8 +64,8 @@ def explain(lookup: Lookup, variant: Variant, key: str, parts: Mapping[str, Any]
     noted = lookup.store.notes.get(_KIND, memo_key(variant.identity_on_gpu))
     if not isinstance(noted, dict) or not isinstance(noted.get("parts"), dict):
         return Verdict(variant, reused=False)
-    then, now = {str(name): str(value) for name, value in noted["parts"].items()}, _flat(parts)
-    changes = [*_inputs(lookup, str(noted.get("record")), profile), *_differing(then, now)]
+    then, now = {str(name): str(value) for name, value in noted["parts"].items()}, flat(parts)
+    changes = [*_inputs(lookup, str(noted.get("record")), profile), *differing(then, now)]
     named = [change for change in changes if change.name.partition(".")[0] not in _CODE]
     return Verdict(variant, reused=False, changes=tuple(named or changes))
 
@@ -84,13 +84,14 @@ def _inputs(lookup: Lookup, record_key: str, profile: Profile) -> Iterator[Chang
             yield Change(f"gpu {name}", str(record.assumed[name]), str(answer))
 
 
-def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+def differing(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+    """A change for each part that differs."""
     for name in sorted(then.keys() | now.keys()):
         if then.get(name) != now.get(name):
             yield Change(name, _short(then.get(name)), _short(now.get(name)))
 
 
-def _flat(parts: Mapping[str, Any]) -> dict[str, str]:
+def flat(parts: Mapping[str, Any]) -> dict[str, str]:
     """The parts of a key by dotted names, as texts."""
     flat: dict[str, str] = {}
     for name, value in parts.items():

@@ -16,6 +16,8 @@ from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result
 from precast.loader.terminal_text import on_one_line
 
+UNKNOWN = "its parts are in the store of the machine that built it; --store names a store"
+
 if TYPE_CHECKING:
     from precast.build.cache.diff import Difference, InputChange
 
@@ -26,10 +28,13 @@ def command(
     inputs: Annotated[
         bool, typer.Option("--inputs", help="Compare what the artifacts were built from; only the indexes are read.")
     ] = False,
+    store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.diff import difference, input_changes
+    from precast.build.store.made_of import KeyParts
+    from precast.build.store.store import Store, default_store
 
     if inputs:
         changes = input_changes(CacheContents.open(before), CacheContents.open(after))
@@ -38,7 +43,8 @@ def command(
         if changes:
             raise typer.Exit(1)
         return
-    result = difference(CacheContents.open(before), CacheContents.open(after))
+    parts = KeyParts(Store(store or default_store()))
+    result = difference(CacheContents.open(before), CacheContents.open(after), parts)
     print_result(result.to_json(), "\n".join(lines(result)), as_json)
     if not result.same:
         raise typer.Exit(1)
@@ -61,6 +67,8 @@ def lines(result: Difference) -> Iterator[str]:
     yield from (f"+ {name}" for name in result.added)
     for name, changes in result.changed.items():
         yield f"~ {name}: {', '.join(map(on_one_line, changes))}"
+    if any([change.what for change in changes] == ["key"] for changes in result.changed.values()):
+        yield f"where only the key changed: {UNKNOWN}"
     if not (result.cache or result.removed or result.added or result.changed):
         yield "only the compression differs"
     counts = {"added": result.added, "removed": result.removed, "changed": result.changed}

@@ -1,23 +1,53 @@
-"""List the artifacts of a cache."""
+"""List the artifacts of a cache, or of all installed caches."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.artifacts import Variant
+from precast.cli.shared.artifacts import Variant, artifacts_named, artifacts_where
 from precast.cli.shared.output import count, print_result, size, table
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
+from precast.loader.inspect.listing import NO_CACHES, artifact_table, listed
 from precast.loader.resolve.cache import Cache
 
 
-def command(cache: options.Cache, as_json: options.Json = False) -> None:
+def command(
+    cache: Annotated[
+        Path | None, typer.Argument(help="The folder of the cache; without it, all installed caches.", metavar="CACHE")
+    ] = None,
+    op: Annotated[str, typer.Option(help="Only this op.", metavar="OP")] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only artifacts with this value in their config; may be repeated.", metavar="KEY=VALUE"),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    if cache is None:
+        _list_installed(op, where or (), as_json)
+        return
     opened = Cache(cache)
-    rows = [(op, artifact) for op in sorted(opened.index.ops) for artifact in opened.op(op).artifacts]
+    variants = (
+        artifacts_named(opened, op)
+        if op
+        else [(o, a) for o in sorted(opened.index.ops) for a in opened.op(o).artifacts]
+    )
+    rows = artifacts_where(opened, variants, where or ())
     data = {"name": opened.name, "artifacts": [to_json(op, artifact) for op, artifact in rows]}
-    total = f"{opened.name}: {count(len(rows), 'artifact')} of {count(len(opened.index.ops), 'op')}"
+    total = f"{opened.name}: {count(len(rows), 'artifact')} of {count(len({op for op, _ in rows}), 'op')}"
     print_result(data, f"{as_table(rows)}\n{total}", as_json)
+
+
+def _list_installed(op: str, where: Sequence[str], as_json: bool) -> None:
+    from precast import loader
+
+    rows = listed(loader.caches(), op, where)
+    print_result([row.to_json() for row in rows], artifact_table(rows) if rows else NO_CACHES, as_json)
 
 
 def to_json(op: str, artifact: Artifact) -> dict[str, Any]:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
+# A variant that takes longer, or is larger, is worth a line.
+_SLOW, _LARGE = 10.0, 1_000_000
 # More than this is a mistake, and would overflow the system call that gets the value.
 _LARGEST = {"--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
 
@@ -296,6 +298,8 @@ def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ve
         print_message(f"\n{render(report.failed, verbose=verbose)}")
     for skipped in plan.skipped:
         print_message(f"skipped: {skipped.variant}: {skipped.reason}")
+    for variant, text in report.advice:
+        print_message(f"warning: {variant.location}: {text}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
@@ -305,8 +309,8 @@ def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ve
 
 
 def _as_text(report: Report, output: Path) -> str:
-    lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest()]
-    lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest()]
+    lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest() if b.seconds >= _SLOW]
+    lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest() if b.size >= _LARGE]
     lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
     lines += [f"untracked input: {b.variant}: {'; '.join(b.unsteady)}" for b in report.unsteady()]
     lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]

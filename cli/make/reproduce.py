@@ -31,11 +31,14 @@ def command(
     find_links: options.FindLinks = None,
     offline: options.Offline = False,
     timeout: options.Timeout = 600.0,
+    store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
     from precast.build.results.reproduce import reproduce
+    from precast.build.store.made_of import KeyParts
+    from precast.build.store.store import Store, default_store
     from precast.build.toolchains.plans import cache_folders
 
     manifests, cache = manifests_and_cache(paths)
@@ -53,6 +56,7 @@ def command(
                 sample=sample or None,
                 seed=seed,
                 seconds=timeout,
+                parts=KeyParts(Store(store or default_store())),
                 show=lambda variant: progress.step(str(variant)),
             )
             if not (result.same or result.different):

@@ -35,13 +35,14 @@ def by_reason(failed: Sequence[Failed]) -> list[tuple[Failed, ...]]:
 
 def _block(group: Sequence[Failed], verbose: bool) -> Iterator[str]:
     first, *others = group
-    yield f"error: {first.variant.location}: {first.variant}: {first.reason}"
+    code = f" ({first.code})" if first.code else ""
+    yield f"error: {first.variant.location}: {first.variant}: {first.reason}{code}"
     lines = first.details.rstrip().splitlines() if first.details.strip() else []
+    if lines and lines[-1].strip() == first.reason:  # the end of a traceback
+        del lines[-1]
     if len(lines) > _DETAILS and not verbose:
         yield f"    ... {count(len(lines) - _DETAILS, 'earlier line')}: --verbose prints them"
         lines = lines[-_DETAILS:]
     yield from (f"    {line}" for line in lines)
-    if first.code:
-        yield f"more: precast error {first.code}"
     if others:
         yield f"and {count(len(others), 'more variant')} for the same reason: --verbose lists them"

@@ -25,6 +25,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 VARIABLE = "PRECAST_NATIVE"
 NAME = "_callpath.abi3.so"
 ACTIVATION = "precast_attach.pth"
+PAGE = "inspect/errors.md"
 COMPILE = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-g0", "-ffile-prefix-map=/=")
 LINK = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
 _OLDEST_GLIBC = 17  # of the wheel tags
@@ -43,6 +44,10 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
         self.build_config.sources = {ACTIVATION: ACTIVATION, **self.build_config.sources}
         if version == "editable":
             build_data["force_include_editable"][str(Path(self.root, ACTIVATION))] = ACTIVATION
+        if version != "editable":
+            page = Path(self.root, PAGE)  # of an sdist
+            page = page if page.is_file() else Path(self.root).parent / "docs" / "errors.md"
+            build_data["force_include"][str(page)] = PAGE
         setting = os.environ.get(VARIABLE, "")
         if setting == "0":
             return

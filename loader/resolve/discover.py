@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precast.loader.contract.format.index import Index
-from precast.loader.contract.values import Immutable
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import CacheError
 from precast.loader.fast_start.installed import Installed, locate
 from precast.loader.import_lock import IMPORT_LOCK
@@ -23,24 +23,33 @@ GROUP = "precast.caches"
 
 
 class DiscoveredCache(Immutable, kw_only=True):
-    """One path where a cache is, or should be. A broken one has an ``error`` and no ``cache``."""
+    """One path where a cache is, or should be. A broken one has an ``error`` and no ``cache``.
+
+    ``label`` is the name, with the path if another cache has the same name.
+    """
 
     name: str
     path: Path | None
     origin: str
     cache: Cache | None = None
     error: CacheError | None = None
+    label: str = ""
 
     @property
     def index(self) -> Index | None:
         """The index of a cache that could be opened."""
         return self.cache.index if self.cache else None
 
+    @property
+    def absent(self) -> bool:
+        """Whether ``PRECAST_CACHE_PATH`` names this path, and nothing is there."""
+        return self.error is not None and self.origin == VARIABLE and not os.path.lexists(self.path or "")
+
     def __str__(self) -> str:
         if self.cache is not None:
             count = len(self.cache.index.ops)
-            return f"{self.name} ({self.origin}): {count} op{'' if count == 1 else 's'}"
-        return f"{self.name} ({self.origin}): {self.error}"
+            return f"{self.label} ({self.origin}): {count} op{'' if count == 1 else 's'}"
+        return f"{self.label} ({self.origin}): {self.error}"
 
 
 class Caches(tuple[DiscoveredCache, ...]):
@@ -99,7 +108,8 @@ def discover(search: str | None = None, pins: Pins | None = None, installed: Ins
         if identity is None or identity not in seen:
             seen.add(identity)
             result.append(discovered)
-    return Caches(result)
+    names = [discovered.name for discovered in result]
+    return Caches(replace(d, label=d.name if names.count(d.name) == 1 else f"{d.name} at {d.path}") for d in result)
 
 
 def _pins(text: str) -> Pins | None:

@@ -55,7 +55,7 @@ def ops_view(names: Sequence[str], caches: Iterable[DiscoveredCache]) -> str:
     counts: Counter[str] = Counter()
     for discovered in caches:
         for op, entry in discovered.index.ops.items() if discovered.index else ():
-            listed.setdefault(op, []).append(discovered.name)
+            listed.setdefault(op, []).append(discovered.label)
             counts[op] += entry.artifacts
     rows = ((op, counts[op], ", ".join(listed.get(op, ()))) for op in names)
     return page(table(_number(len(names), "op"), ("op", "artifacts", "caches"), rows, len(names)))

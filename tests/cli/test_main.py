@@ -152,7 +152,7 @@ def test_an_error_of_ours_is_a_message_and_a_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: errors.PrecastError, status: int
 ) -> None:
     assert ending(monkeypatch, error) == status
-    assert capsys.readouterr() == ("", f"error: {error}\nmore: precast error {error.code}\n")
+    assert capsys.readouterr() == ("", f"error: {error} ({error.code})\n")
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> object:

@@ -88,7 +88,7 @@ def test_a_class_of_a_user_has_the_code_of_its_base() -> None:
     error = Mine(1, second=2)
     assert error.code == "PCL01"
     if sys.version_info >= (3, 11):
-        assert error.__notes__ == ["PCL01: see docs/errors.md, or run 'precast error PCL01'"]
+        assert error.__notes__ == ["PCL01: 'python -m precast.loader error PCL01' explains it"]
 
 
 ERRORS = [
@@ -126,4 +126,4 @@ def test_the_code_is_no_part_of_the_message() -> None:
 )
 def test_a_traceback_ends_with_the_code(script: str) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.stderr.rstrip().endswith("PCL06: see docs/errors.md, or run 'precast error PCL06'")
+    assert done.stderr.rstrip().endswith("PCL06: 'python -m precast.loader error PCL06' explains it")

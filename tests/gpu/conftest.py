@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from precast.loader.errors import OpNotFound, VariantNotFound
 from tests.conftest import no_device
+from tests.helpers.gpu.lacks import lacking
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,6 +23,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 "no cache is installed: run 'tests/gpu/run KIT', with a kit made by tests/gpu/kit.py"
             )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """A fixture that requests a kernel which the kit lacks skips its tests."""
+    return (yield from _skipping_what_the_kit_lacks())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """A test that requests a kernel which the kit lacks is skipped."""
+    return (yield from _skipping_what_the_kit_lacks())
+
+
+def _skipping_what_the_kit_lacks() -> Generator[None, None, None]:
+    try:
+        return (yield)
+    except (OpNotFound, VariantNotFound) as error:
+        from precast.loader import session
+
+        capability = session.default.machines.on().capability
+        reason = lacking(error, capability) if capability else ""
+        if not reason:
+            raise
+        pytest.skip(f"{reason}: put a cache that has it in the kit (tests/gpu/kit.py)")
 
 
 @pytest.fixture(autouse=True, scope="session")

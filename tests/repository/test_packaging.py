@@ -89,12 +89,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None:
     wheel = zipfile.ZipFile(made["out"] / f"precast-{VERSION}-py3-none-any.whl")
     info = f"precast-{VERSION}.dist-info/"
-    expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES)) | {"precast/cli/inspect/errors.md"}
+    expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES))
     expected |= of_native("precast/")
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert set(wheel.namelist()) == expected | metadata
     assert {f"precast/{p}/py.typed" for p in PACKAGES} <= expected
-    assert wheel.read("precast/cli/inspect/errors.md") == (ROOT / "docs" / "errors.md").read_bytes()
     assert "precast = precast.cli.main:run" in wheel.read(f"{info}entry_points.txt").decode()
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
@@ -106,7 +105,9 @@ def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     left_out = (".c", ".h", "hatch_build.py", ACTIVATION)
     modules = {n for n in sources("loader", "precast/loader/") if not n.endswith(left_out)}
-    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", ACTIVATION}
+    page = "precast/loader/inspect/errors.md"
+    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", ACTIVATION, page}
+    assert wheel.read(page) == (ROOT / "docs" / "errors.md").read_bytes()
     assert "Tag: cp310-abi3-manylinux_2_" in wheel.read(f"{info}WHEEL").decode()
     assert "precast/loader/py.typed" in wheel.namelist()
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
@@ -118,10 +119,14 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
         members = archive.getmembers()
     home = f"{name}-{VERSION}/"
     top = {f"{home}{n}" for n in ("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", ".gitignore")}
-    parts = [sources("loader", home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
+    parts = (
+        [sources("loader", home), {f"{home}inspect/errors.md"}]
+        if folder
+        else [sources(p, f"{home}{p}/") for p in PACKAGES]
+    )
     if not folder:
         parts.append({f"{home}hatch_build.py", f"{home}loader/version.py"})  # what its metadata is made from
-        parts += [{f"{home}docs/errors.md"}, of_native(home)]
+        parts.append(of_native(home))
     assert {m.name for m in members} == set().union(*parts) | top
     assert all(m.isfile() for m in members)
 

@@ -64,7 +64,7 @@ def test_the_command(tmp_path: Path) -> None:
     two = Built(dtypes=("float16", "float32"), change=other_key).write(tmp_path / "two")
     said = diff(one, two)
     assert said.returncode == 1
-    assert '- scale {"dtype":"bfloat16"' in said.stdout and '+ scale {"dtype":"float32"' in said.stdout
+    assert "- scale(dtype=bfloat16, " in said.stdout and "+ scale(dtype=float32, " in said.stdout
     assert said.stdout.endswith("1 added, 1 removed, 1 changed, 0 unchanged\n")
     data = json.loads(diff(one, two, "--json").stdout)
     assert data["same"] is False

@@ -34,6 +34,7 @@ DESCRIBED: dict[KernelRef, Description | NotDescribed] = {
     KernelRef("acme.norm"): NORM,
     KernelRef("acme.plain", "acme:plain"): PLAIN,
     KernelRef("acme.a.b.c", "acme:plain"): Description(op="acme.a.b.c", source="acme:plain", keys=PLAIN.keys),
+    KernelRef("acme.norm", "acme:plain"): Description(op="acme.norm", source="acme:plain", keys=PLAIN.keys),
     KernelRef(None, "acme:broken"): NotDescribed("there is no module 'acme': install it"),
 }
 

@@ -22,7 +22,8 @@ def test_says_where_and_what(path: Path) -> None:
     place, expected = path.read_text().split("\n", 1)[0].removeprefix("# ").split(" ", 1)
     with pytest.raises(ManifestError) as caught:
         read_manifest(path)
-    assert str(caught.value).startswith(f"{path}:{place}: {expected}")
+    every = (caught.value, *caught.value.others)
+    assert any(error.own_text.startswith(f"{path}:{place}: {expected}") for error in every)
     assert caught.value.location.file == str(path)
 
 

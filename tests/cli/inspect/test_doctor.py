@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 
-from precast.build.doctor.cache_facts import CacheFacts
-from precast.build.doctor.facts import PACKAGES, DeviceFacts, DriverFacts, Facts
-from precast.cli.inspect.doctor import judge, render
+from precast.build.doctor.facts import PACKAGES, Facts
+from precast.cli.inspect.doctor import judge
 from precast.loader.contract.format.target import Capability
+from precast.loader.inspect.cache_facts import CacheFacts
+from precast.loader.inspect.checks import render
+from precast.loader.inspect.machine_facts import CachesFacts, DeviceFacts, DriverFacts
 
 INSTALLED: dict[str, str | None] = {
     **dict.fromkeys(PACKAGES, "1.0"),
     "nvidia-cutlass-dsl": "4.8.1", "nvidia-cuda-runtime-cu12": "12.9.79", "nvidia-cuda-runtime": "13.4.92",
 }  # fmt: skip
+CACHE = CacheFacts(name="default", path="/caches/default", origin="entry point")
 HEALTHY = Facts(
     python=(3, 12, 1),
     system="Linux",
@@ -33,7 +36,7 @@ HEALTHY = Facts(
     driver=DriverFacts(
         version=(13, 0), devices=(DeviceFacts(name="NVIDIA H200", capability=Capability(9, 0), processors=132),)
     ),
-    caches=(CacheFacts(name="default", path="/caches/default", origin="entry point"),),
+    caches=CachesFacts(caches=(CACHE,)),
 )
 
 
@@ -77,9 +80,14 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"driver": DriverFacts(trouble="no libcuda")}, "GPU", "warn", "driver"),
         ({"driver": replace(HEALTHY.driver, version=(12, 4))}, "driver", "warn", "update"),
         ({"driver": replace(HEALTHY.driver, version=(12, 9)), "cuda": "13"}, "driver", "warn", "update"),
-        ({"caches": ()}, "caches", "warn", "PRECAST_CACHE_PATH"),
-        ({"caches": (), "caches_trouble": "CacheError: x"}, "caches", "fail", "reinstall"),
-        ({"caches": (replace(HEALTHY.caches[0], trouble="cut short"),)}, "cache default", "fail", "reinstall"),
+        ({"caches": CachesFacts()}, "caches", "warn", "PRECAST_CACHE_PATH"),
+        ({"caches": CachesFacts(trouble="CacheError: x")}, "caches", "fail", "reinstall"),
+        (
+            {"caches": CachesFacts(caches=(replace(HEALTHY.caches.caches[0], trouble="cut short"),))},
+            "cache default",
+            "fail",
+            "reinstall",
+        ),
     ],
 )
 def test_each_trouble_is_one_line_with_what_to_do(change: dict[str, Any], name: str, status: str, advice: str) -> None:

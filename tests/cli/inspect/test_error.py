@@ -7,7 +7,7 @@ import json
 import pytest
 
 from precast.cli import main
-from precast.cli.inspect.error import entries
+from precast.loader.inspect.error_page import entries
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -42,9 +42,11 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["code"] for each in json.loads(printed(capsys, "--json"))] == [entry.code for entry in entries()]
 
 
-@pytest.mark.parametrize(("word", "near"), [("PCL077", "PCL07"), ("VariantNotFond", "VariantNotFound")])
+@pytest.mark.parametrize(
+    ("word", "near"), [("PCL077", "PCL07"), ("VariantNotFond", "VariantNotFound"), ("pcl77", "PCL07")]
+)
 def test_one_that_is_none(word: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main.run(["error", word])
     said = capsys.readouterr().err
-    assert ended.value.code == 2 and f"did you mean '{near}'?" in said and "Run 'precast error' for all codes" in said
+    assert ended.value.code == 2 and f"did you mean '{near}'?" in said and "Name none to list all codes" in said

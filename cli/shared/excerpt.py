@@ -1,0 +1,42 @@
+"""Excerpts: the line of a file that an error is about, with a caret below the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from precast.build.errors import Location, ManifestError
+
+_MOST_ERRORS = 20
+_WIDEST = 200
+_MOST_BYTES = 1 << 20
+
+
+def manifest_error(error: ManifestError) -> str:
+    """All errors of a manifest, each with its line."""
+    every = (error, *error.others)
+    blocks = [line for error in every[:_MOST_ERRORS] for line in (_headline(error), *excerpt(error.location))]
+    if len(every) > _MOST_ERRORS:
+        blocks.append(f"and {len(every) - _MOST_ERRORS} more errors")
+    return "\n".join(blocks)
+
+
+def _headline(error: ManifestError) -> str:
+    return f"error: {error.own_text} ({error.code})"
+
+
+def excerpt(location: Location) -> Iterator[str]:
+    """The line at a location, and a caret; nothing where the file cannot be read."""
+    try:
+        with Path(location.file).open("rb") as file:
+            lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+    except (OSError, ValueError):
+        return
+    if not (0 < location.line <= len(lines) and 0 < location.column <= len(lines[location.line - 1]) + 1):
+        return
+    line = "".join(c if c.isprintable() else " " for c in lines[location.line - 1])
+    if not line.strip() or location.column > _WIDEST:
+        return
+    number = str(location.line)
+    yield f"  {number} | {line[:_WIDEST].rstrip()}"
+    yield f"  {' ' * len(number)} | {' ' * (location.column - 1)}^"
