@@ -33,8 +33,8 @@ def command(
 ) -> None:
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
-    from precast.build.compile.worker import answers_here
     from precast.build.gpu.profile import Profiles
+    from precast.build.ipc.child_inputs import answers_here
     from precast.build.toolchains.plans import cache_folders
 
     manifests, cache = manifests_and_cache(paths)
