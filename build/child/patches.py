@@ -68,10 +68,11 @@ def _members(name: str, members: Mapping[str, Any], seen: set[int]) -> Iterator[
     if name in _OTHERS or name.startswith(_GENERATED):
         return
     for value in list(members.values()):
-        if issubclass(type(value), type) and id(value) not in seen:
-            if str(value.__module__).partition(".")[0] == name.partition(".")[0]:
-                seen.add(id(value))
-                yield from _members(f"{value.__module__}.{value.__qualname__}", vars(value), seen)
+        if not issubclass(type(value), type) or id(value) in seen:
+            continue
+        if str(value.__module__).partition(".")[0] == name.partition(".")[0]:
+            seen.add(id(value))
+            yield from _members(f"{value.__module__}.{value.__qualname__}", vars(value), seen)
 
 
 def _changed(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
@@ -81,7 +82,7 @@ def _changed(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> It
         if new is old or member in _NO_PATCHES or isinstance(new, ModuleType) or isinstance(old, ModuleType):
             continue
         origin = _origin(new)
-        if origin.partition(".")[0] != top and (origin or not name.startswith(_GENERATED)):
+        if origin.partition(".")[0] not in (top, "precast") and (origin or not name.startswith(_GENERATED)):
             yield f"{name}.{member}" + (f", by {origin}" if origin else "")
 
 

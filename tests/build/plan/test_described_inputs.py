@@ -1,4 +1,4 @@
-"""What kernels declare comes from what their modules read: a plan notices a change, and only then imports them again."""
+"""What kernels declare comes from what their modules read: a plan notices a change, and imports them only then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of, read_manifests
 
 READ = "import json\nfrom pathlib import Path\nread = json.loads((Path(__file__).parent / 'table.json').read_text())\n"
-MANIFEST = 'version: 1\nname: mine\ntargets: [sm_90a]\npath: src\nkernels:\n  - {%s, config: {m: [1, 2]}%s}\n'
+MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\npath: src\nkernels:\n  - {%s, config: {m: [1, 2]}%s}\n"
 
 
 @dataclass(frozen=True)
