@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
+from precast.build.cache.decisions import Decisions
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import is_name, shortened
 from precast.build.plan.plan import Plan
@@ -23,15 +25,24 @@ def read_by_author(artifact: Artifact) -> dict[str, str]:
     return {n: a for n, a in read.items() if isinstance(n, str) and isinstance(a, str) and is_name(n)}
 
 
-def stale(plan: Plan, cache: CacheContents, answers: InputAnswers) -> dict[ArtifactId, str]:
+def stale(
+    plan: Plan, cache: CacheContents, answers: InputAnswers, decisions: Decisions | None = None
+) -> dict[ArtifactId, str]:
     """The artifacts of a plan of which an input has changed, with the name of the input.
 
-    Artifacts of other hosts are compared as well: their sources are the same.
+    Artifacts of other hosts are compared as well: their sources are the same. With ``decisions``, everything counts by
+    which a build decides.
     """
-    requested = {i.whole for variant in plan.variants for i in artifact_ids(variant, cache.hosts or ("",))}
+    requested = {i.whole: v for v in plan.variants for i in artifact_ids(v, cache.hosts or ("",))}
     changed = {}
     for identity, artifact in cache.artifacts.items():
-        if identity.whole in requested and (name := next(_changed(artifact, answers), None)) is not None:
+        if (variant := requested.get(identity.whole)) is None:
+            continue
+        changes = _changed(artifact, answers)
+        if decisions is not None:
+            read = tuple(read_by_author(artifact))
+            changes = chain(changes, decisions.changes(variant, identity, artifact, cache, read))
+        if (name := next(changes, None)) is not None:
             changed[identity] = name
     return changed
 

@@ -20,9 +20,8 @@ cute.one_more = lambda value: value + 1
 size = cute.size
 cute.size = lambda tensor, **named: size(tensor, **named) - 1
 """
-IMPORTING = (
-    "import patching\nimport cutlass.cute as cute\ndef importing(n: int):\n    return compile_add(cute.one_more(n))\n"
-)
+NEEDING = "import cutlass.cute as cute\ndef needing(n: int):\n    return compile_add(cute.one_more(n))\n"
+IMPORTING = "import patching\n" + NEEDING.replace("needing", "importing")
 LAZY = "def lazy(n: int):\n    import patching\n    return compile_add(n)\n"
 PLAIN = "def plain(n: int):\n    return compile_add(n)\n"
 
