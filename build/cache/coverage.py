@@ -9,8 +9,7 @@ from typing import Any
 
 from precast.build.cache.build_assumptions import asked_by
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
-from precast.build.cache.decisions import Decisions
-from precast.build.cache.freshness import stale
+from precast.build.cache.freshness import Decisions, stale
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.measurements.fit import Listed, fit
 from precast.build.plan.plan import Plan

@@ -9,12 +9,13 @@ import platform
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from importlib.machinery import FrozenImporter
 from pathlib import Path
 
 from precast.build.disk.memo import Memo
-from precast.build.inputs.contents import Contents
+from precast.build.inputs.contents import Contents, kind_of
 from precast.build.inputs.inputs import Inputs, parse_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import ModuleFinder
@@ -37,6 +38,7 @@ class InputAnswers:
 
     def __init__(self, roots: Roots, memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
+        self.began = time.time_ns()
         self.lock = threading.RLock()  # each value is read once, by one thread
         self.roots = roots
         self.contents = Contents(memo)
@@ -49,6 +51,8 @@ class InputAnswers:
         self._kinds: dict[str, Callable[[str], str | None]] = {
             "file": self._file,
             "folder": self._folder,
+            "exists": self._exists,
+            "link": self._link,
             "distribution": self.installation.answer,
             "module": self._module,
             "variable": self._variable,
@@ -99,6 +103,17 @@ class InputAnswers:
         path = self.roots.path_of(name)
         return None if path is None else self.contents.folder(path)
 
+    def _exists(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        return None if path is None else kind_of(path)
+
+    def _link(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        try:
+            return None if path is None else _digest(self.roots.portable(os.readlink(path)))
+        except (OSError, ValueError):
+            return None
+
     def _module(self, name: str) -> str | None:
         if _is_built_in(name):
             return STANDARD
@@ -106,7 +121,9 @@ class InputAnswers:
         if spec is None:
             return None
         if not spec.has_location or not spec.origin:
-            return STANDARD if spec.submodule_search_locations is None else "namespace package"
+            if spec.submodule_search_locations is None:
+                return STANDARD
+            return f"namespace package {_digest([*map(self.roots.portable, spec.submodule_search_locations)])}"
         file = os.path.abspath(spec.origin)
         owner = self.installation.owner(file)
         if owner is not None:

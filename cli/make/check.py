@@ -33,7 +33,7 @@ def command(
 ) -> None:
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
-    from precast.build.cache.decisions import Decisions
+    from precast.build.cache.freshness import Decisions
     from precast.build.gpu.profile import Profiles
     from precast.build.ipc.child_inputs import answers_here
     from precast.build.store.lookup import Lookup

@@ -6,7 +6,7 @@ import os
 
 
 class WrittenFiles:
-    """The files that were made, or emptied, by this process.
+    """The files that were made, or emptied, by this process, and the folders that it made.
 
     >>> written = WrittenFiles()
     >>> written.open("/nowhere/made", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -18,9 +18,23 @@ class WrittenFiles:
 
     def __init__(self) -> None:
         self._names: set[str] = set()
+        self._folders: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return name in self._names or (bool(self._folders) and self._is_inside(name))
+
+    def _is_inside(self, name: str) -> bool:
+        """Whether a path is a folder that was made here, or in one."""
+        while len(name) > 1:
+            if name in self._folders:
+                return True
+            name = os.path.dirname(name)
+        return False
+
+    def make_folder(self, name: str) -> None:
+        """A folder is about to be made."""
+        if not os.path.lexists(name):
+            self._folders.add(name)
 
     def open(self, name: str, flags: int) -> None:
         """A file is about to be opened with these flags; the system may still refuse."""

@@ -42,7 +42,8 @@ def blobs(cache: Path) -> dict[str, bytes]:
 
 def test_a_variant_has_the_same_bytes_alone_and_in_any_company(tmp_path: Path) -> None:
     source, environment = project(tmp_path)
-    names, alone = ("plain", "importing", "lazy"), {}
+    names = ("plain", "importing", "lazy")
+    alone: dict[str, bytes] = {}
     for name in names:
         cache = tmp_path / f"alone_{name}"
         done = precast(tmp_path / name, "build", manifest(source, {f"{name}:{name}": [1]}), "-o", cache, **environment)

@@ -10,7 +10,7 @@ import pytest
 
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, ManifestError
-from precast.build.plan import description_cache
+from precast.build.plan import describer, description_cache
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of, read_manifests
 
@@ -86,7 +86,7 @@ class Project:
 def importing(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The child processes that import kernels."""
     started: list[object] = []
-    describing = description_cache.describing
+    describing = describer.describing
 
     def counted(*arguments: Any, **named: Any) -> Any:
         started.append(arguments)

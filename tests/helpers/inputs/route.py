@@ -18,6 +18,8 @@ class Route:
     change: Step
     noticed: set[str]
     prepare: Step = lambda project: None
+    reported: tuple[str, ...] = ()
+    """The kinds of what is reported as unsteady."""
 
 
 def write(name: str, text: str, folder: str = "search") -> Step:
@@ -31,7 +33,7 @@ def check_route(route: Route, project: ObservedProject, *, everything: bool = Fa
     """The inputs change when, and only when, the thing changes; ``everything``: it reads all variables."""
     project.write({"kernel.py": route.kernel})
     route.prepare(project)
-    inputs = project.inputs()
+    inputs = project.inputs(route.reported)
     assert route.noticed <= set(inputs.names)
     assert project.changed(inputs) == ()
     _unrelated(project)
@@ -40,7 +42,7 @@ def check_route(route: Route, project: ObservedProject, *, everything: bool = Fa
     assert project.changed(inputs) == ()
     route.change(project)
     assert set(project.changed(inputs)) == route.noticed
-    assert project.inputs().answers != inputs.answers
+    assert project.inputs(route.reported).answers != inputs.answers
 
 
 def _unrelated(project: ObservedProject) -> None:
