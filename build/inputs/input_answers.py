@@ -17,7 +17,7 @@ from pathlib import Path
 from precast.build.disk.memo import Memo
 from precast.build.inputs.contents import Contents, kind_of
 from precast.build.inputs.inputs import Inputs, parse_names
-from precast.build.inputs.installation import Installation
+from precast.build.inputs.installation import Installation, is_metadata
 from precast.build.inputs.module_finder import ModuleFinder
 from precast.build.inputs.roots import PYTHON, Roots
 from precast.loader.contract.format.config import canonical
@@ -60,6 +60,7 @@ class InputAnswers:
             "program": self._program,
             "python": self._python,
             "variables": self._variables,
+            "distributions": self._distributions,
         }
 
     def answer(self, name: str) -> str | None:
@@ -148,6 +149,14 @@ class InputAnswers:
     def _program(self, name: str) -> str | None:
         file = shutil.which(name, path=self.roots.environment.get("PATH", os.defpath))
         return None if file is None else self._read(os.path.realpath(file))
+
+    def _distributions(self, _: str) -> str:
+        rows = []
+        for folder in (*self.roots.search, *self.roots.path):
+            names = filter(is_metadata, os.listdir(folder) if os.path.isdir(folder) else ())
+            files = ((name, os.path.join(folder, name, "entry_points.txt")) for name in sorted(names))
+            rows += [[self.roots.portable(folder), name, self._read(file)] for name, file in files]
+        return _digest(rows)
 
     def _python(self, _: str) -> str:
         optimised = self.roots.environment.get("PYTHONOPTIMIZE")

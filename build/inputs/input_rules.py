@@ -27,6 +27,7 @@ from precast.build.inputs.stamp import Stamp, stamp_of
 _MOST_BEFORE = 64
 _SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/run/", "/sbin/", "/usr/", "/var/")
 _KERNEL = ("/proc/", "/sys/", "/dev/")
+_UNSTEADY = ("clock", "randomness", "network", "process", "host")
 _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -177,13 +178,10 @@ class InputRules:
         elif ask.kind == "distribution":
             yield f"distribution:{normalised(ask.what)}"
         elif by_author:
-            if ask.kind == "distributions":
-                sites = filter(os.path.isdir, self._answers.roots.sites)
-                yield from (f"folder:{self._answers.roots.portable(folder)}" for folder in sites)
-            elif ask.kind in ("clock", "randomness", "network", "process", "host"):
+            if ask.kind in _UNSTEADY:
                 yield Unsteady(*ask)
             else:
-                yield "variables" if ask.kind == "variables" else f"{ask.kind}:{ask.what}"
+                yield ask.kind if ask.kind in ("variables", "distributions") else f"{ask.kind}:{ask.what}"
 
     def _file(self, observation: Observation, kind: str, path: str, author: Ask | None) -> Iterator[str | Unsteady]:
         """A file or folder as an input; ``author`` is the request if the author's code made it."""

@@ -29,7 +29,7 @@ _NAMES = {
     "library": _WORD,
     "program": _WORD,
 }
-_ALONE = ("python", "variables")
+_ALONE = ("python", "variables", "distributions")
 _FILES = ("file", "folder", "exists", "link")
 _NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block forever, or have an effect
 
@@ -43,6 +43,7 @@ class Inputs:
     - ``module:NAME`` what an import would load, with the content of a file that no distribution owns
     - ``distribution:NAME`` its version and the digest of its files, including those edited in place
     - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all
+    - ``distributions`` the names of all installed ones, and their entry points
     - ``library:NAME``, ``program:NAME`` the digest of the file that the system would load
     - ``python`` the interpreter
 

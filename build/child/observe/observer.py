@@ -64,6 +64,7 @@ class Observer:
         from precast.build.child.observe.distribution_reads import watch_distributions
         from precast.build.child.observe.environment_reads import watch_environment
         from precast.build.child.observe.file_checks import watch_file_checks
+        from precast.build.child.observe.host_queries import watch_host_queries
         from precast.build.child.observe.process_starts import watch_processes
         from precast.build.child.observe.unsteady_calls import watch_unsteady_calls
 
@@ -72,6 +73,7 @@ class Observer:
         watch_distributions(self.note)
         watch_environment(self.note)
         watch_file_checks(self._check)
+        watch_host_queries(self.note)
         watch_processes(self.note)
         watch_unsteady_calls(self.note)
         handlers = self._handlers()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.inputs.input_rules import InputRules
 from tests.helpers.inputs.observed_project import ObservedProject
 from tests.helpers.inputs.route import HERE, Route, check_route, write
 
@@ -141,7 +142,19 @@ def test_a_generator_that_writes_the_same_again_is_no_change(tmp_path: Path) -> 
     project.write({"kernel.py": HERE + "text = (here / 'made.txt').read_text()\n", "made.txt": "1"})
     observation = project.observe()
     project.write({"made.txt": "1"})
-    from precast.build.inputs.input_rules import InputRules
-
     names = InputRules(project.answers()).inputs_of(observation)[0].names
     assert "file:search/made.txt" in names
+
+
+def test_a_list_of_distributions_changes_with_their_entry_points(tmp_path: Path) -> None:
+    project = ObservedProject(tmp_path)
+    project.write({"kernel.py": "import importlib.metadata as m\nm.entry_points()\n"})
+    project.install("acme", "1.0", {"acme.py": ""})
+    inputs = project.inputs()
+    project.write({"other.py": ""}, project.site)
+    assert project.changed(inputs) == ()
+    project.write({"acme-1.0.dist-info/entry_points.txt": "[tiles]\nsmall = acme:small\n"}, project.site)
+    assert project.changed(inputs) == ("distributions",)
+    inputs = project.inputs()
+    project.install("more", "1.0", {"more.py": ""})
+    assert project.changed(inputs) == ("distributions",)
