@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
+from precast.build.errors import ChangedInputError
 from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.inputs import Inputs
+from precast.build.inputs.observation import Observation
 from precast.loader.errors import FormatError
 
 _KIND = "observed"
@@ -34,6 +38,21 @@ class ObservedMemo:
     memo: Memo
     answers: InputAnswers
     _valid: dict[str, bool] = field(default_factory=dict)
+    _rules: InputRules = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_rules", InputRules(self.answers))
+
+    def inputs_of(self, observed: Observation | None, given: Collection[str]) -> Inputs | None:
+        """The inputs in what a child process read, except for these variables; None if some of it is unsteady, or has
+        changed since: then nothing must be kept."""
+        if observed is None:
+            return None
+        try:
+            inputs, unsteady = self._rules.inputs_of(observed, given)
+        except ChangedInputError:
+            return None
+        return None if unsteady else inputs
 
     def get(self, kind: str, key: str) -> Any:
         """The value of an entry; None if there is none, or if one of its inputs has changed."""

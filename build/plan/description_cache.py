@@ -14,10 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
-from precast.build.errors import ChangedInputError
 from precast.build.inputs.input_answers import InputAnswers
-from precast.build.inputs.input_rules import InputRules
-from precast.build.inputs.inputs import Inputs
 from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
 from precast.build.interpreter import HERE, Interpreter
@@ -61,7 +58,6 @@ class DescriptionCache:
     ) -> None:
         self._search, self._target = search, target
         self._notes = ObservedMemo(notes, answers) if notes else None
-        self._rules = InputRules(answers)
         self._interpreter = interpreter
         self._sources = SourceDigests(search, notes, interpreter)
         self._stack = ExitStack()
@@ -141,19 +137,10 @@ class DescriptionCache:
 
     def _note(self, kind: str, key: str, value: Any, env: Environment) -> None:
         """Keep what the child process of an environment replied, with what it has read so far."""
-        if self._notes and key and (inputs := self._inputs(env)) is not None:
-            self._notes.put(kind, key, value, inputs)
-
-    def _inputs(self, env: Environment) -> Inputs | None:
-        """What a child process has read; None if some of it is unsteady, or has changed since."""
-        observed = self._child(env).observed
-        if observed is None:
-            return None
-        try:
-            inputs, unsteady = self._rules.inputs_of(observed, [name for name, _ in env])
-        except ChangedInputError:
-            return None
-        return None if unsteady else inputs
+        if self._notes and key:
+            inputs = self._notes.inputs_of(self._child(env).observed, [name for name, _ in env])
+            if inputs is not None:
+                self._notes.put(kind, key, value, inputs)
 
     def _key(self, kernel: KernelRef) -> str:
         """The key of a description; empty for a kernel that cannot be found: the child process reports the reason."""

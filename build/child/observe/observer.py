@@ -23,7 +23,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, is_standard, location_of_code
-from precast.build.child.observe.loaded_modules import LoadedModules, is_text, loaded_libraries
+from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.child.observe.thread_starts import ThreadStarts
 from precast.build.child.observe.written_files import WrittenFiles
@@ -61,15 +61,15 @@ class Observer:
 
     def install(self) -> Observer:
         """Start to record. From now on, modules outside of installed distributions are compiled from their source."""
-        from precast.build.child.observe.distribution_reads import watch_distributions
-        from precast.build.child.observe.environment_reads import watch_environment
-        from precast.build.child.observe.file_checks import watch_file_checks
-        from precast.build.child.observe.host_queries import watch_host_queries
-        from precast.build.child.observe.process_starts import watch_processes
-        from precast.build.child.observe.unsteady_calls import watch_unsteady_calls
+        from precast.build.child.observe.hooks.distribution_reads import watch_distributions
+        from precast.build.child.observe.hooks.environment_reads import watch_environment
+        from precast.build.child.observe.hooks.file_checks import watch_file_checks
+        from precast.build.child.observe.hooks.host_queries import watch_host_queries
+        from precast.build.child.observe.hooks.process_starts import watch_processes
+        from precast.build.child.observe.hooks.unsteady_calls import watch_unsteady_calls
 
         import_from_source()
-        sys.meta_path.append(_LastFinder(self._missing))
+        sys.meta_path.append(LastFinder(self._missing))
         watch_distributions(self.note)
         watch_environment(self.note)
         watch_file_checks(self._check)
@@ -277,17 +277,6 @@ def _in_module_code() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-class _LastFinder:
-    """The last of the import system's finders, which gets the names that no other one found."""
-
-    def __init__(self, missing: dict[str, None]) -> None:
-        self._missing = missing
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Record the name, which is missing."""
-        self._missing[name] = None
 
 
 def _importing() -> bool:

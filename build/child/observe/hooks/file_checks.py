@@ -19,7 +19,7 @@ from precast.build.child.observe.code_locations import HIDDEN, is_installed, is_
 
 Check = Callable[[str, str], None]
 
-_OBSERVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+_OBSERVE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 _RESOLVING = frozenset({"realpath", "_joinrealpath", "resolve", "expanduser", "checkcache", "updatecache", "samefile"})
 _TIMES = {"getmtime": "os.path.getmtime", "getatime": "os.path.getatime", "getctime": "os.path.getctime"}

@@ -13,7 +13,6 @@ import platform
 import resource
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -31,7 +30,6 @@ _QUERIES: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (socket, ("gethostname", "getfqdn")),
     (getpass, ("getuser",)),
     (resource, ("getrlimit",)),
-    (threading, ("get_ident", "get_native_id")),
 )  # fmt: skip
 _PASSED_ON = ("cwd", "cpu_count")  # functions of the standard library that return such a value as it is
 
