@@ -58,7 +58,9 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
 
         def compile_it(**config: Any) -> Any:
             with without_gpu():
-                return recorded(to_json(config[KEY]), **_arguments(library, config[CALL]))
+                with fake_tensors():
+                    arguments = _arguments(library, config[CALL])
+                return recorded(to_json(config[KEY]), **arguments)
 
     elif cache is not None:
 
@@ -189,9 +191,8 @@ def _compile_function(library: Library, function: Callable[..., Any], config: Ma
 
 
 def _arguments(library: Library, call: Any) -> dict[str, Any]:
-    """The arguments of a recorded call, on tensors without memory."""
-    with fake_tensors():
-        return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
+    """The arguments of a recorded call, inside ``fake_tensors``, whose tensors only it can use."""
+    return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
 def _compile_call(library: Library, path: str, attribute: str, key: Any, call: Any) -> Any:

@@ -82,7 +82,8 @@ def served_in_a_worker(folder: Path, program: Path) -> dict[str, Any]:
     words = (HERE / "spawned.py", "sm_100a", "hidden", program)
     lines = run(folder, *words, VLLM_WORKER_MULTIPROC_METHOD="spawn", **attach).splitlines()
     answer: dict[str, Any] = json.loads(lines[-1])
-    assert answer["method"] == "spawn" and answer["libraries"] == ["flashinfer", "quack", "vllm"]
+    assert answer["method"] == "spawn"
+    assert {"quack", "vllm"} <= {*answer["libraries"]} <= {"flashinfer", "quack", "vllm"}  # what it imported of them
     return answer
 
 

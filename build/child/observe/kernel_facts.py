@@ -7,6 +7,7 @@
   kernels are guarded by module.
 - Data files of a package count if code of these modules reads them.
 - Globals of these modules count if their source makes them the same everywhere: a program may have changed them.
+- So do plain attributes of their classes, and of objects that their globals hold, such as settings.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from precast.build.child.observe.object_state import attributes_of, attributes_of_class
 from precast.build.child.observe.reach import Reach, reach_of
 from precast.build.child.observe.steady_globals import is_steady, origin_of
 from precast.loader.attach import folder_of, function_of, source_digest
@@ -89,7 +91,7 @@ def kernel_facts(
         packages=packages,
         modules={name: digest for name in modules if (digest := source_digest(name))},
         files=dict(_data_files(opened, tops)),
-        globals=dict(_steady_globals(reach)),
+        globals=dict(_globals(reach, lambda module: _counts(module, package))),
     )
 
 
@@ -116,15 +118,25 @@ def _data_files(opened: Collection[str], tops: Collection[str]) -> Iterator[tupl
                 yield f"{top}/{path.relative_to(folder)}", hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _steady_globals(reach: Reach) -> Iterator[tuple[str, Globals]]:
-    """The globals that are reached and are the same wherever the same source is imported."""
-    names: dict[str, list[str]] = {}
-    for path, value in sorted(reach.values.items()):
+def _globals(reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str, Globals]]:
+    """The globals that are reached and are the same wherever the same source is imported, and the plain attributes of
+    classes and of objects that reached code reads by name."""
+    names: dict[str, set[str]] = {}
+    for path, value in reach.values.items():
         module, _, name = path.partition(":")
-        if module in reach.modules and _is_plain(name, value) and is_steady(module, name):
-            names.setdefault(module, []).append(name)
-    for module, some in names.items():
-        yield module, Globals.of(tuple(some), vars(sys.modules[module]))
+        if module not in reach.modules:
+            continue
+        if not _is_plain(name, value):
+            names.setdefault(module, set()).update(attributes_of(name, value, reach.attributes, counts))
+        elif is_steady(module, name):
+            names.setdefault(module, set()).add(name)
+    for owner in reach.classes:
+        if owner.__module__ in sys.modules and "<" not in owner.__qualname__:
+            of_class = attributes_of_class(owner, reach.attributes)
+            names.setdefault(owner.__module__, set()).update(of_class)
+    for module, some in sorted(names.items()):
+        if some:
+            yield module, Globals.of(tuple(sorted(some)), vars(sys.modules[module]))
 
 
 def _is_plain(name: str, value: Any) -> bool:

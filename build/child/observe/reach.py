@@ -17,16 +17,28 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
+_COMPARISONS = (
+    "__repr__",
+    "__eq__",
+    "__hash__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+)  # a dataclass's read all fields
+_CONSTRUCTORS = ("__init__", "__new__", "__post_init__")  # they set what a new object begins with
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Modules whose code is reached, and the globals that it reads, by ``module:name``. A global that reached code
-    itself sets is none of them: it is made as it is needed."""
+    """Modules whose code is reached, the globals that it reads, by ``module:name``, the classes, and the names of
+    attributes that it reads. What reached code itself sets is not among these: it is made as it is needed."""
 
     modules: frozenset[str]
     values: Mapping[str, Any]
+    classes: tuple[type, ...]
+    attributes: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,7 @@ class _Names:
     read: frozenset[str]
     stored: frozenset[str]
     attributes: frozenset[str]
+    assigned: frozenset[str]
     imported: frozenset[tuple[int, str]]
 
 
@@ -50,7 +63,8 @@ def reach_of(roots: Iterable[object], counts: Callable[[str], bool]) -> Reach:
     for root in roots:
         walk.follow(root)
     walk.run()
-    return Reach(frozenset(walk.modules), {n: v for n, v in walk.values.items() if n not in walk.stored})
+    values = {name: value for name, value in walk.values.items() if name not in walk.stored}
+    return Reach(frozenset(walk.modules), values, tuple(walk.classes), frozenset(walk.state - walk.assigned))
 
 
 @dataclass
@@ -61,16 +75,18 @@ class _Walk:
     values: dict[str, Any] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
+    state: set[str] = field(default_factory=set)
+    classes: list[type] = field(default_factory=list)
     _seen: dict[int, object] = field(default_factory=dict)  # kept alive, so that no other value gets its number
-    _classes: list[type] = field(default_factory=list)
     _used_modules: dict[str, ModuleType] = field(default_factory=dict)
 
     def run(self) -> None:
         """Follow what waits; new names of attributes may reach more of earlier classes and modules."""
         sizes = (-1, -1, -1)
-        while sizes != (now := (len(self.attributes), len(self._classes), len(self._used_modules))):
+        while sizes != (now := (len(self.attributes), len(self.classes), len(self._used_modules))):
             sizes = now
-            for owner in self._classes:
+            for owner in self.classes:
                 self.waiting += [value for name, value in vars(owner).items() if self._is_used(name)]
             for module in self._used_modules.values():
                 for name in self.attributes & vars(module).keys():
@@ -120,6 +136,10 @@ class _Walk:
         self.modules.add(module.__name__)
         names = _names_of(function.__code__)
         self.attributes |= names.attributes
+        if function.__name__ not in _CONSTRUCTORS:
+            self.assigned |= names.assigned
+        if function.__name__ not in _COMPARISONS:
+            self.state |= names.attributes
         self.stored |= {f"{module.__name__}:{name}" for name in names.stored}
         for name in names.read & vars(module).keys():
             self._read(module, name)
@@ -144,7 +164,7 @@ class _Walk:
     def _class(self, owner: type) -> None:
         if self.counts(str(owner.__module__)):
             self.modules.add(str(owner.__module__))
-            self._classes.append(owner)
+            self.classes.append(owner)
         self.waiting += [base for base in owner.__mro__ if base is not owner and base is not object]
 
     def _read(self, module: ModuleType, name: str, *, foreign: bool = False) -> None:
@@ -167,7 +187,7 @@ def _inner(value: Any) -> Any:
 
 @functools.cache
 def _names_of(code: CodeType) -> _Names:
-    read, stored, attributes, imported = set(), set(), set(), set()
+    read, stored, attributes, assigned, imported = set(), set(), set(), set(), set()
     for part in _codes(code):
         constants: list[Any] = []
         for step in dis.get_instructions(part):
@@ -179,10 +199,12 @@ def _names_of(code: CodeType) -> _Names:
                 attributes.add(step.argval)
             elif step.opname == "STORE_GLOBAL":
                 stored.add(step.argval)
+            elif step.opname in ("STORE_ATTR", "DELETE_ATTR"):
+                assigned.add(step.argval)
             elif step.opname == "IMPORT_NAME":
                 level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
                 imported.add((level, step.argval))
-    return _Names(frozenset(read), frozenset(stored), frozenset(attributes), frozenset(imported))
+    return _Names(*map(frozenset, (read, stored, attributes, assigned, imported)))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

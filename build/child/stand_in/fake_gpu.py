@@ -1,7 +1,8 @@
 """The fake GPU: code that queries the GPU in a worker gets the facts of the GPU that the worker compiles for.
 
-The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are patched when they are imported. There is always
-one device, number 0. Every other value is a fact of the profile. Nothing can be launched or allocated on the fake GPU.
+The compiler's ``HardwareInfo``, ``torch.cuda`` and CUDA's bindings are patched when they are imported. There are always
+eight devices, all alike, since code of any rank of a server is compiled here. Every other value is a fact of the
+profile. Nothing can be launched or allocated on the fake GPU.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.loader.attach import after_import
 from precast.loader.machine.facts import attribute_name
 
+DEVICES = 8
 _CONTEXT = 1  # any number but 0, which means that no context is current
 
 # The names of facts in torch and in the CUDA runtime, where they differ from the driver's.
@@ -75,7 +77,28 @@ def install_fake_gpu(answers: FactRecorder) -> None:
         "cuda.bindings.driver": _driver,
         "cuda.bindings.runtime": _runtime,
     }
-    after_import({name: functools.partial(change, answers) for name, change in changes.items()})
+    device = _Current()
+    after_import({name: functools.partial(change, answers, device) for name, change in changes.items()})
+
+
+class _Current:
+    """Which device is current, to all of the modules."""
+
+    def __init__(self) -> None:
+        self.ordinal = 0
+
+    def set(self, ordinal: int) -> int:
+        """Make a device current; the one that was. A negative number changes nothing, as in torch."""
+        before = self.ordinal
+        if ordinal >= 0:
+            self.ordinal = _in_range(ordinal)
+        return before
+
+
+def _in_range(ordinal: int) -> int:
+    if not 0 <= ordinal < DEVICES:
+        raise ValueError(f"device {ordinal} is out of range: a worker has devices 0 to {DEVICES - 1}")
+    return ordinal
 
 
 @contextlib.contextmanager
@@ -125,11 +148,9 @@ class Properties:
         return sorted(self._names)
 
 
-def _hardware_info(answers: FactRecorder, module: ModuleType) -> None:
+def _hardware_info(answers: FactRecorder, current: _Current, module: ModuleType) -> None:
     def begin(self: Any, device_id: int = 0) -> None:
-        if device_id:
-            raise ValueError(f"device {device_id} is out of range: the only device is 0")
-        self.device_id = self.device = 0
+        self.device_id = self.device = _in_range(device_id)
         self.context = None
 
     def max_active_clusters(self: Any, cluster_size: int, stream: Any = None) -> int:
@@ -145,28 +166,39 @@ def _hardware_info(answers: FactRecorder, module: ModuleType) -> None:
     info.get_device_multiprocessor_count = lambda self: answers.need("multiprocessor_count")
 
 
-def _torch(answers: FactRecorder, module: ModuleType) -> None:
+def _torch(answers: FactRecorder, current: _Current, module: ModuleType) -> None:
     def capability(device: Any = None) -> tuple[int, int]:
         return answers.need("compute_capability_major"), answers.need("compute_capability_minor")
 
-    def exchange(device: int) -> int:
-        return 0 if device >= 0 else -1
+    def ordinal(device: Any = None) -> int:
+        text = str(device)
+        number = text.removeprefix("cuda").removeprefix(":") if device is not None else ""
+        return _in_range(int(number)) if number else current.ordinal
 
-    stream = SimpleNamespace(cuda_stream=0, stream_id=0, device_index=0, priority=0)
+    def set_device(device: Any) -> None:
+        current.set(ordinal(device))
+
+    def properties(device: Any = None) -> Properties:
+        ordinal(device)
+        return Properties(answers, _TORCH)
+
+    def stream(device: Any = None) -> Any:
+        return SimpleNamespace(cuda_stream=0, stream_id=0, device_index=ordinal(device), priority=0)
+
     cuda: Any = module
     cuda.is_available = lambda: True
-    cuda.device_count = lambda: 1
-    cuda.current_device = lambda: 0
-    cuda.set_device = lambda device: None
+    cuda.device_count = lambda: DEVICES
+    cuda.current_device = lambda: current.ordinal
+    cuda.set_device = set_device
     cuda.get_device_capability = capability
-    cuda.get_device_properties = lambda device=None: Properties(answers, _TORCH)
+    cuda.get_device_properties = properties
     cuda.get_device_name = lambda device=None: answers.need("name")
-    cuda.current_stream = cuda.default_stream = lambda device=None: stream
+    cuda.current_stream = cuda.default_stream = stream
     cuda.is_current_stream_capturing = lambda: False
-    cuda._exchange_device = cuda._maybe_exchange_device = exchange  # what ``with torch.cuda.device(..)`` calls
+    cuda._exchange_device = cuda._maybe_exchange_device = current.set  # what ``with torch.cuda.device(..)`` calls
 
 
-def _driver(answers: FactRecorder, module: ModuleType) -> None:
+def _driver(answers: FactRecorder, current: _Current, module: ModuleType) -> None:
     driver: Any = module
     done, no_device, no_value = (
         driver.CUresult.CUDA_SUCCESS,
@@ -175,7 +207,7 @@ def _driver(answers: FactRecorder, module: ModuleType) -> None:
     )
 
     def get(ordinal: int) -> tuple[Any, Any]:
-        return (done, driver.CUdevice(0)) if ordinal == 0 else (no_device, None)
+        return (done, driver.CUdevice(ordinal)) if 0 <= ordinal < DEVICES else (no_device, None)
 
     def attribute(attrib: Any, dev: Any) -> tuple[Any, Any]:
         try:
@@ -185,18 +217,18 @@ def _driver(answers: FactRecorder, module: ModuleType) -> None:
 
     driver.cuInit = lambda flags: (done,)
     driver.cuDriverGetVersion = lambda: (done, answers.need("driver_version"))
-    driver.cuDeviceGetCount = lambda: (done, 1)
+    driver.cuDeviceGetCount = lambda: (done, DEVICES)
     driver.cuDeviceGet = get
     driver.cuDeviceGetName = lambda length, dev: (done, answers.need("name").encode()[: length - 1])
     driver.cuDeviceTotalMem = lambda dev: (done, answers.need("total_memory"))
     driver.cuDeviceGetAttribute = attribute
     driver.cuCtxGetCurrent = lambda: (done, driver.CUcontext(_CONTEXT))
     driver.cuCtxSetCurrent = lambda ctx: (done,)
-    driver.cuCtxGetDevice = lambda *ctx: (done, driver.CUdevice(0))
+    driver.cuCtxGetDevice = lambda *ctx: (done, driver.CUdevice(current.ordinal))
     driver.cuDevicePrimaryCtxRetain = lambda dev: (done, driver.CUcontext(_CONTEXT))
 
 
-def _runtime(answers: FactRecorder, module: ModuleType) -> None:
+def _runtime(answers: FactRecorder, current: _Current, module: ModuleType) -> None:
     runtime: Any = module
     done, no_value = runtime.cudaError_t.cudaSuccess, runtime.cudaError_t.cudaErrorInvalidValue
 
@@ -206,9 +238,15 @@ def _runtime(answers: FactRecorder, module: ModuleType) -> None:
         except ValueError:
             return no_value, None
 
-    runtime.cudaGetDeviceCount = lambda: (done, 1)
-    runtime.cudaGetDevice = lambda: (done, 0)
-    runtime.cudaSetDevice = lambda device: (done,)
+    def set_device(device: int) -> tuple[Any]:
+        if not 0 <= device < DEVICES:
+            return (runtime.cudaError_t.cudaErrorInvalidDevice,)
+        current.set(device)
+        return (done,)
+
+    runtime.cudaGetDeviceCount = lambda: (done, DEVICES)
+    runtime.cudaGetDevice = lambda: (done, current.ordinal)
+    runtime.cudaSetDevice = set_device
     runtime.cudaDriverGetVersion = lambda: (done, answers.need("driver_version"))
     runtime.cudaDeviceGetAttribute = attribute
     runtime.cudaGetDeviceProperties = lambda device: (done, Properties(answers, _RUNTIME, binary=True))

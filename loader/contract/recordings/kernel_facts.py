@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from types import MemberDescriptorType
 from typing import Any
 
 from precast.loader.contract.format import fields
@@ -19,6 +21,7 @@ from precast.loader.errors import FormatError
 
 MOST = 1000
 _LONGEST = 4096
+_ABSENT = object()
 _FIELDS = ("variables", "packages", "modules", "files", "globals")
 
 
@@ -40,19 +43,20 @@ class Package(Immutable, kw_only=True):
 
 
 class Globals(Immutable, kw_only=True):
-    """Globals of one module, in the order of their names, and the digest of what they were."""
+    """Globals of one module, in the order of their names, and the digest of what they were. ``STATE.tile`` names an
+    attribute of a global."""
 
     names: tuple[str, ...]
     digest: str
 
     @classmethod
     def of(cls, names: tuple[str, ...], values: Mapping[str, Any]) -> Globals:
-        """These globals of a module as they are now. One that is missing, or has no form, differs from all that have.
+        """These globals of a module as they are now. One that is missing, or has no form, differs from all others.
 
         >>> Globals.of(("TILE",), {"TILE": 64}) == Globals.of(("TILE",), {"TILE": 64, "OTHER": 1})
         True
         """
-        texts = [f"{name}={_form_of(values[name]) if name in values else None}\n" for name in names]
+        texts = [f"{name}={_form_of(_found(name, values))}\n" for name in names]
         return cls(names=names, digest=hashlib.sha256("".join(texts).encode()).hexdigest())
 
     def to_json(self) -> dict[str, str]:
@@ -67,7 +71,48 @@ class Globals(Immutable, kw_only=True):
         return cls(names=tuple(names.split()), digest=fields.parsed(data, "digest", _text))
 
 
+def held(value: Any) -> Mapping[str, Any]:
+    """What an object or a class itself holds, by name; a context variable its value, as ``get``. None of its code runs.
+
+    >>> held(Package(distribution="acme", version="1"))["version"]
+    '1'
+    """
+    if isinstance(value, type):
+        return vars(value)
+    if isinstance(value, ContextVar):
+        return {"get": value.get(_ABSENT)}
+    slots = {
+        name: member.__get__(value)
+        for owner in type(value).__mro__
+        for name, member in vars(owner).items()
+        if isinstance(member, MemberDescriptorType) and _is_set(member, value)
+    }
+    try:
+        return {**slots, **object.__getattribute__(value, "__dict__")}
+    except AttributeError:
+        return slots
+
+
+def _is_set(member: MemberDescriptorType, value: object) -> bool:
+    try:
+        member.__get__(value)
+    except AttributeError:
+        return False
+    return True
+
+
+def _found(path: str, values: Mapping[str, Any]) -> Any:
+    """The value of a global or of its attribute; ``_ABSENT`` where there is none."""
+    name, *rest = path.split(".")
+    value = values.get(name, _ABSENT)
+    for part in rest:
+        value = held(value).get(part, _ABSENT)
+    return value
+
+
 def _form_of(value: Any) -> str | None:
+    if value is _ABSENT:
+        return "absent"
     try:
         return canonical(encode(value))
     except (UnknownKey, RecursionError):

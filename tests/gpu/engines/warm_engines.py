@@ -1,8 +1,9 @@
 """The table ``site | right, wrong or refused | error | reason`` of the cases that the command line names, or of all.
 
-``python -m tests.gpu.engines.warm_engines [--without-natives] [vllm] [sglang] [PART OF A SITE...]``. Recorded without a
-GPU, and run attached where there is one: ``run`` does that with a kit. ``--without-natives``: the engines' native
-modules are not here, and empty ones take their places, as where they are recorded.
+``python -m tests.gpu.engines.warm_engines [--without-natives] [vllm] [sglang] [PART OF A SITE... | --only=SITE]``.
+Recorded without a GPU, and run attached where there is one: ``run`` does that with a kit, each case in a process of its
+own (``alone``). ``--without-natives``: the engines' native modules are not here, and empty ones take their places, as
+where they are recorded.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ import os
 import platform
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.gpu.engines.site import Case
 
 ENGINES = ("vllm", "sglang")
 NATIVES = "--without-natives"
+ONLY = "--only="
 
 
 def main(words: list[str]) -> int:
@@ -24,20 +30,27 @@ def main(words: list[str]) -> int:
         for prepare in (library_named(name).without_gpu for name in ENGINES):
             if prepare is not None:
                 prepare()
-    from tests.gpu.engines import warm_sglang, warm_vllm
-
-    engines = [name for name in ENGINES if name in words] or list(ENGINES)
-    parts = [word for word in words if word not in (*ENGINES, NATIVES)]
-    cases = {"vllm": warm_vllm.CASES, "sglang": warm_sglang.CASES}
     ends: Counter[str] = Counter()
     print(about_this_machine(), flush=True)
-    for case in [case for name in engines for case in cases[name]]:
-        if not parts or any(part in case.site for part in parts):
-            row = case.row()
-            ends[row.end] += 1
-            print(row, flush=True)
+    for case in selected([word for word in words if word != NATIVES]):
+        row = case.row()
+        ends[row.end] += 1
+        print(row, flush=True)
     print(", ".join(f"{count} {end}" for end, count in sorted(ends.items())))
     return int(set(ends) - {"right", "recorded"} != set())
+
+
+def selected(words: list[str]) -> list[Case]:
+    """The cases that the words of a command line name, or all."""
+    from tests.gpu.engines import warm_sglang, warm_vllm
+
+    cases = {"vllm": warm_vllm.CASES, "sglang": warm_sglang.CASES}
+    every = [case for name in ENGINES if name in words or not {*ENGINES} & {*words} for case in cases[name]]
+    exact = {word.removeprefix(ONLY) for word in words if word.startswith(ONLY)}
+    parts = [word for word in words if word not in ENGINES and not word.startswith(ONLY)]
+    if exact:
+        return [case for case in every if case.site in exact]
+    return [case for case in every if not parts or any(part in case.site for part in parts)]
 
 
 def about_this_machine() -> str:

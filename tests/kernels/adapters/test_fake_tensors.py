@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -38,5 +39,26 @@ def test_torchs_own_way_is_put_back() -> None:
 def test_the_arguments_of_a_recorded_call_need_no_gpu() -> None:
     library = cast(Any, SimpleNamespace(makers={}))
     call = (("x", ("$tensor", "bfloat16", (4, 8), (8, 1), False)),)
-    made = seam._arguments(library, call)["x"]
+    with fake_tensors():
+        made = seam._arguments(library, call)["x"]
     assert made.shape == (4, 8) and made.device.type == "cuda"
+
+
+def test_a_recorded_call_may_compute_with_its_arguments_and_with_tensors_that_it_makes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the copies of FlashAttention-4 in engines do before they compile."""
+
+    def forward(x: torch.Tensor) -> Any:
+        shifted = x.detach() + torch.arange(8, device=x.device)
+        vars(forward)["compile_cache"][(8,)] = tuple(shifted.shape)
+        return shifted
+
+    vars(forward)["compile_cache"] = {}
+    module = ModuleType("forward_of_tests")
+    vars(module)["forward"] = forward
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    library = cast(Any, SimpleNamespace(makers={}))
+    call = (("x", ("$tensor", "float32", (4, 8), (8, 1), False)),)
+    assert seam._compile_call(library, "forward_of_tests:forward", "compile_cache", [8], call) == (4, 8)
+    assert vars(forward)["compile_cache"] == {}, "the library's own cache is put back, and holds nothing of it"

@@ -58,13 +58,42 @@ def compiled(value, scale=None):
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     value = float(value) * (scale(1) if scale else 1) * AT_IMPORT * settings.factor() * facthelper.scaling.SCALE
     value = value + shift(ROUNDS) + WIDTH + table()["bias"] + pure.offset()
+    options = settings.OPTIONS
+    options.hits += 1
+    value = value + options.tile + options.inner.scale + settings.Defaults.step + settings.STEP.get()
     return cute.compile(add_host, x, value, stream, options="--enable-tvm-ffi")
 """,
     "facty/settings.py": """
+import contextvars
+import dataclasses
 import functools
 import os
 
 LOG = os.environ.get("FACTY_LOG", "no")
+STEP = contextvars.ContextVar("STEP", default=1.0)
+
+
+class Inner:
+    __slots__ = ("scale", "unset")
+
+    def __init__(self):
+        self.scale = 1.0
+
+
+class Defaults:
+    step = 1.0
+    unused = 1.0
+
+
+@dataclasses.dataclass
+class Options:
+    tile: float = 1.0
+    hits: int = 0
+    unused: int = 0
+    inner: Inner = dataclasses.field(default_factory=Inner)
+
+
+OPTIONS = Options()
 
 
 @functools.cache
@@ -268,6 +297,12 @@ def test_a_changed_data_file_is_refused(shop: Path, tmp_path: Path) -> None:
         ("import facthelper.scaling; facthelper.scaling.SCALE = 3.0", "facthelper.scaling"),
         ("import facthelper.pure; facthelper.pure.offset = userscale.twice", "facthelper.pure"),
         ("import facty.inner; facty.inner.shift = userscale.twice", "facty.inner"),
+        ("kernels.settings.OPTIONS.tile = 2.0", "facty.settings"),
+        ("kernels.settings.OPTIONS = kernels.settings.Options(2.0)", "facty.settings"),
+        ("kernels.settings.OPTIONS = None", "facty.settings"),
+        ("kernels.settings.OPTIONS.inner.scale = 2.0", "facty.settings"),
+        ("kernels.settings.Defaults.step = 2.0", "facty.settings"),
+        ("kernels.settings.STEP.set(2.0)", "facty.settings"),
     ],
 )
 def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, module: str) -> None:
@@ -277,3 +312,9 @@ def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, mod
 
 def test_a_global_that_the_library_itself_sets_as_it_runs_refuses_none(shop: Path) -> None:
     assert served(shop, BUILT, change="kernels._warmed = True") == ["served", ""]
+    assert served(shop, BUILT, change="kernels.settings.OPTIONS.hits = 7") == ["served", ""]
+
+
+def test_an_attribute_that_the_kernel_does_not_read_refuses_none(shop: Path) -> None:
+    change = "kernels.settings.OPTIONS.unused = 7; kernels.settings.Defaults.unused = 7"
+    assert served(shop, BUILT, change=change) == ["served", ""]

@@ -55,6 +55,14 @@ ASKING = {
             "name": "NVIDIA B200",
         },
     ),
+    "rank": (  # what code of the last of eight ranks queries, and what its neighbours would be told
+        "torch().cuda.set_device('cuda:7') or torch().cuda.current_device() + runtime.cudaGetDevice()[1]"
+        " + int(driver.cuDeviceGet(7)[1]) + int(driver.cuCtxGetDevice()[1])"
+        " + torch().cuda.current_stream().device_index"
+        " + cutlass.utils.HardwareInfo(7).get_device_multiprocessor_count()"
+        " + torch().cuda.get_device_properties(torch().device('cuda', 3)).multi_processor_count",
+        {"multiprocessor_count": 148},
+    ),
     "nothing": ("7", {}),
 }
 
