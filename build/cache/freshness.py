@@ -62,8 +62,8 @@ class Decisions:
             return  # another machine builds it, or it is for another GPU
         profile = self._profile(variant)
         key = self.keys[variant.identity_on_gpu]
-        found = self.lookup.record_key(key, profile)
-        if found is not None and self._is_made_from(found, identity, artifact):
+        reused = self.lookup.record_key(key, profile)
+        if reused is not None and self._is_made_from(reused, identity, artifact):
             return
         own = {name: answer for name, answer in facts.items() if name not in variant.assumed}
         answers = self.lookup.answers.answers(read_by_author(artifact))
@@ -88,8 +88,8 @@ class Decisions:
         """The installed packages that have changed since the record of the store was made."""
         if not self.lookup.store.record_file(record).is_file():
             return
-        if (found := self.lookup.store.read(record)) is not None:
-            yield from found.installed.changed(self.lookup.answers.answers(found.installed.names))
+        if (stored := self.lookup.store.read(record)) is not None:
+            yield from stored.installed.changed(self.lookup.answers.answers(stored.installed.names))
 
 
 def read_by_author(artifact: Artifact) -> dict[str, str]:

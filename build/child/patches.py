@@ -51,11 +51,11 @@ class Patches:
 
     def changes(self) -> tuple[str, ...]:
         """What code of other packages has replaced, added or removed since, with the module of the new code."""
-        found: list[str] = []
+        changes: list[str] = []
         for name, members, before in self._before:
             if len(members) != len(before) or any(before.get(n, _ABSENT) is not v for n, v in list(members.items())):
-                found += _changed(name, dict(members), before)
-        return tuple(sorted(found))
+                changes += _changed(name, dict(members), before)
+        return tuple(sorted(changes))
 
 
 def _counts(module: str) -> bool:
