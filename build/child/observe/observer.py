@@ -69,6 +69,8 @@ class Observer:
         from precast.build.child.observe.hooks.unsteady_calls import watch_unsteady_calls
 
         import_from_source()
+        # Python imports these two before it runs anything.
+        self._missing.update(dict.fromkeys(n for n in ("sitecustomize", "usercustomize") if n not in sys.modules))
         sys.meta_path.append(LastFinder(self._missing))
         watch_distributions(self.note)
         watch_environment(self.note)
@@ -137,7 +139,10 @@ class Observer:
         }
 
     def _is_made_here(self, item: tuple[str, str, str, int]) -> bool:
-        """Whether a file that was queried in vain was then made by this process: the next one finds it made."""
+        """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
+        process finds another state."""
+        if item[0] in ("exists", "folder") and self._written.is_removed(item[1]):
+            return True
         return item[0] in ("file", "exists") and item[1] in self._written and self._stamps.get(item[1]) is None
 
     def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
@@ -209,6 +214,9 @@ class Observer:
             "os.system": shell,
             "os.mkdir": lambda path, *_: self._written.make_folder(_absolute(path)),
             "os.rename": rename,
+            "os.remove": lambda path, *_: self._written.remove(_absolute(path)),
+            "os.rmdir": lambda path, *_: self._written.remove(_absolute(path)),
+            "shutil.rmtree": lambda path, *_: self._written.remove(_absolute(path)),
             "_thread.start_new_thread": thread,
             "_thread.start_joinable_thread": thread,  # of threading, from Python 3.13
             "socket.connect": network("socket.connect"),
@@ -222,8 +230,8 @@ class Observer:
             return
         name = _absolute(path)
         self._written.open(name, flags)
-        if flags & os.O_WRONLY or name in self._written or not self._texts(name):
-            return  # files that it wrote itself are not inputs
+        if flags & os.O_WRONLY or name in self._written or not self._texts(name) or os.path.isdir(name):
+            return  # files that it wrote itself are not inputs; a list of a folder is another request
         importing = _importing()
         if importing and name.endswith(".pyc"):
             return

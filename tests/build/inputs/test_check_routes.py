@@ -83,6 +83,9 @@ ROUTES = {
     "a portion of a namespace package": Route(
         "import spaces\n", portion("tools"), {"module:spaces"}, portion("search")
     ),
+    "a module that Python imports when it starts": Route(
+        "", write("usercustomize.py", "x = 1\n", "tools"), {"module:usercustomize"}
+    ),
     "a program that is looked up": Route(
         "import shutil\nshutil.which('tool')\n", executable, {"program:tool"},
         lambda project: project.variables.update(PATH=f"{project.home}/bin:{os.environ['PATH']}"),
@@ -124,8 +127,11 @@ def test_what_a_module_makes_itself_is_not_an_input(tmp_path: Path) -> None:
             "    (made / 'x').write_text('1')\n    (made / 'x').read_text()\n"
             "with tempfile.NamedTemporaryFile() as file: Path(file.name).exists()\n"
             "out = here / 'generated'\nif not out.exists(): out.write_text('1')\n"
+            "import shutil\nfor old in (here / 'generated_before', here / 'generated_too'):\n"
+            "    if old.exists(): shutil.rmtree(old) if old.is_dir() else old.unlink()\n",
+            "generated_before/x": "", "generated_too": "",
         }
-    )
+    )  # fmt: skip
     inputs = project.inputs()
     assert not any("temporary" in name or "generated" in name for name in inputs.names), inputs.names
 
