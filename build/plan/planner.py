@@ -68,10 +68,12 @@ def plan_of(
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
-    manifests = record_programs(manifests, targets=targets, profiles=assumed, notes=notes, interpreter=interpreter)
+    answers = answers_here(search, notes, interpreter)
+    manifests = record_programs(
+        manifests, targets=targets, profiles=assumed, notes=notes, interpreter=interpreter, answers=answers
+    )
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    answers = answers_here(search, notes, interpreter)
     with DescriptionCache(search, first, notes=notes, answers=answers, interpreter=interpreter) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
         plan = make_plan(

@@ -18,6 +18,7 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles
+from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
@@ -83,13 +84,14 @@ def record_programs(
     profiles: Profiles,
     notes: Memo | None,
     interpreter: Interpreter = HERE,
+    answers: InputAnswers | None = None,
 ) -> list[Manifest]:
     """Manifests whose programs have been replaced by entries of the kernels that they request.
 
-    A kernel that several programs request is built once.
+    A kernel that several programs request is built once. ``answers`` has the values of inputs at this moment.
     """
     runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles, interpreter)]
-    recordings = _recordings(runs, notes) if runs else []
+    recordings = _recordings(runs, notes, answers) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
     for run, recorded in zip(runs, recordings, strict=True):
@@ -152,10 +154,10 @@ def _node(value: Any, at: Location) -> Node:
     return Node(tuple(_node(item, at) for item in value) if isinstance(value, list) else value, at)
 
 
-def _recordings(runs: Sequence[Run], notes: Memo | None) -> list[tuple[Recorded, ...]]:
+def _recordings(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None) -> list[tuple[Recorded, ...]]:
     """The requests of each run: from the memo, or from its own child process, several at a time."""
     keys = _note_keys(runs, notes)
-    memos = _memos(runs, notes)
+    memos = _memos(runs, notes, answers)
     results = {n: noted for n, key in enumerate(keys) if key and (noted := _noted(memos[n], key)) is not None}
     waiting = iter([n for n in range(len(runs)) if n not in results])
     while batch := list(itertools.islice(waiting, default_jobs())):
@@ -235,15 +237,17 @@ def _indented(text: str) -> str:
     return "".join(f"\n    {line}" for line in text.rstrip().splitlines())
 
 
-def _memos(runs: Sequence[Run], notes: Memo | None) -> list[ObservedMemo]:
-    """For each run, the memo that compares what the program read, on one moment for all programs of a manifest."""
+def _memos(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None) -> list[ObservedMemo]:
+    """For each run, the memo that compares what the program read; one for all programs of the same search folders."""
     if notes is None:
         return []
     memos: dict[tuple[Any, ...], ObservedMemo] = {}
     for run in runs:
         search = run.manifest.search
         if search not in memos:
-            memos[search] = ObservedMemo(notes, answers_here(search, notes, run.interpreter))
+            same = answers is not None and answers.roots.search == tuple(map(os.path.abspath, search))
+            here = answers if answers is not None and same else answers_here(search, notes, run.interpreter)
+            memos[search] = ObservedMemo(notes, here)
     return [memos[run.manifest.search] for run in runs]
 
 
