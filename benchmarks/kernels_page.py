@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from performance_page import counted, fastest, library_of
+from performance_tables import counted, fastest, library_of
 from systems import SYSTEMS
 
 HEAD = """# Kernels
-
-`make kernels` writes this page from the manifests and from `benchmarks/results`: do not edit it.
 
 - *shipped*: the manifests, and their variants for each target; two manifests may list the same variant.
 - *emulated*: the variants of each target that were right when they ran without a GPU, from their PTX
@@ -77,6 +75,7 @@ def page(
         for feature in features:
             ops = f" ({', '.join(f'`{op}`' for op in feature.ops)})" if feature.ops else ""
             lines.append(f"- {feature.what}{ops}: `{feature.command}`")
+    lines.append("\n`make kernels` writes this page from the manifests and from `benchmarks/results`.")
     return "\n".join(lines) + "\n"
 
 

@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import draw
 from performance_page import page
 
 HERE = Path(__file__).resolve().parent
@@ -91,6 +92,8 @@ def main(argv: list[str] | None = None) -> int:
     target = PAGE if options.results == RESULTS else options.results / PAGE.name
     target.write_text(page(stored(options.results)))
     print(f"{target} is written")
+    if target == PAGE:
+        draw.main()
     return 1 if missed else 0
 
 

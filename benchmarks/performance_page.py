@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import exp, log
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+
+from performance_tables import figures, gemm, kernels, llama, loader, memory_bound
 
 Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 HEAD = """# Performance
 
-`make bench` writes this page from `benchmarks/results`, which has every measured size: do not edit it.
-[benchmarking.md](benchmarking.md) explains how times are measured. Each figure is compared with its peer of the same
-run, since clocks differ from day to day. A ratio is the peer's time over ours: above 1, ours is faster.
+Each figure is compared with its peer of the same run, since clocks differ from day to day. A ratio is the peer's time
+over ours: above 1, ours is faster. [benchmarking.md](benchmarking.md) explains how times are measured.
 """
+FOOT = "\n`make bench` writes this page and its pictures from `benchmarks/results`, which has every measured size.\n"
 NONE = """
 No machine was measured yet. On a machine with a GPU:
 
@@ -24,17 +25,16 @@ make bench CACHE=cache                                                     # the
 make bench CACHE=llama ARGS='--parts llama llama-compile'
 ```
 """
-LARGE = 10.0  # microseconds: a launch that takes less is the launch itself
-STREAMED = 64 << 20  # bytes: more than an L2 cache holds, and far longer than a launch
-NEAR = 0.92  # of a copy
-LEVEL = 0.03  # two times that differ by less count as one
-LOSSES = 12  # that are named
-PEERS = ("torch", "torch.compile", "quack", "FlashInfer")
-INTRODUCTION = """\
-Memory-bound kernels, at sizes from a step of decoding to long prompts, as `loader.get` chooses them by measurements.
-The column *of a copy* is the time of a kernel that reads half as many bytes and writes the other half, over ours.
-`torch.compile` compiles for each size. The L2 cache is cold and has nothing left to write to memory.
-""".splitlines()
+PICTURES = (
+    ("memory-bound", "memory-bound", "Memory-bound kernels", "A point is a size; the peer is the fastest of torch,"
+     " `torch.compile`, quack and FlashInfer."),
+    ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` and `torch.mm`, at sizes of models that the"
+     " tuning did not see."),
+    ("llama", "llama", "Layers of a model", "Four layers of Llama 3 8B, each side in a CUDA graph."),
+    ("figures", "serving-start", "Starts", "A [service](serving.md) of four layers, until its first answer."),
+    ("figures", "calls", "Calls", "Host time of a call from Python, with small tensors."),
+)  # fmt: skip
+"""Plots: the part that has their figures, their file, a heading, and a line about them."""
 
 
 def page(results: Results) -> str:
@@ -43,257 +43,52 @@ def page(results: Results) -> str:
     >>> "No machine was measured yet" in page({})
     True
     """
-    parts = [HEAD]
+    parts = [HEAD, *_pictures({name for found in results.values() for name in found})]
     for _, found in sorted(results.items()):
         machines = [found[name]["machine"] for name in RENDERED if name in found]
         if machines:
-            shared = _facts(machines[0]) if len({_facts(machine) for machine in machines}) == 1 else ""
+            whole = {_facts(machine) for machine in machines if "cuda" in machine}
+            shared = whole.pop() if len(whole) == 1 else ""
             parts.append(f"\n## {machines[0]['name']}\n" + (f"\n{shared}.\n" if shared else ""))
             for name, render in RENDERED.items():
                 if name in found:
                     text = "\n".join(render(found[name]["data"]))
-                    parts.append(f"\n{section(found[name], shared)}\n\n{text}\n")
-    return "".join(parts if len(parts) > 1 else [*parts, NONE])
+                    parts.append(f"\n### {TITLES[name]}\n\n{section(found[name], shared)}\n\n{text}\n")
+    return "".join([*parts, FOOT] if len(parts) > 1 else [*parts, NONE])
+
+
+def _pictures(measured: Collection[str]) -> Iterator[str]:
+    """The plots whose figures were measured."""
+    for part, file, title, about in PICTURES:
+        if part in measured:
+            yield f"\n## {title}\n\n{about}\n\n![{title}](images/{file}.svg)\n"
 
 
 def section(part: Mapping[str, Any], shared: str) -> str:
-    """What was run and when, and on what, unless all parts share that."""
-    return f"`{part['command']}`, {part['date']}" + ("." if shared else f": {_facts(part['machine'])}.")
+    """What was run and when, and on what, unless that is what all parts share."""
+    facts = _facts(part["machine"])
+    return f"`{part['command']}`, {part['date']}" + ("." if facts == shared else f": {facts}.")
 
 
 def _facts(machine: Mapping[str, Any]) -> str:
-    facts = [f"driver {machine['driver_version']}", f"torch {machine['torch']}", f"CUDA {machine['cuda']}"]
+    facts = [f"driver {machine['driver_version']}", f"torch {machine['torch']}"]
+    facts += [f"CUDA {machine['cuda']}"] if machine.get("cuda") else []
     clocks = [machine.get(name) for name in ("clocks.max.sm", "clocks.max.mem")]
     facts += [f"clocks up to {clocks[0]} and {clocks[1]} (memory)"] if all(clocks) else []
     facts += [f"limited to {machine['power.limit']}"] if machine.get("power.limit") else []
     return ", ".join(facts)
 
 
-def kernels(report: Mapping[str, Any]) -> Iterator[str]:
-    """A table of the fastest variant of each kernel and problem that takes more than a launch."""
-    ceilings = report.get("ceilings") or {}
-    if ceilings:
-        rates = [f"{name} {rate:.0f} TFLOP/s" for name, rate in sorted(ceilings["rates"].items())]
-        figures = ", ".join([f"{ceilings['bandwidth']:.0f} GB/s", *rates])
-        yield f"The GPU, in the same run: {figures}."
-        yield "`share` is the least possible time, by these and the kernel's declared cost, over the measured one."
-        yield ""
-    yield from _table(
-        ["kernel", "problem", "us", "+-", "warm us", "host us", "GB/s", "TFLOP/s", "share", "peer", "its time / ours"],
-        [_kernel(row) for row in fastest(report["rows"])],
-    )
-
-
-def fastest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The fastest of those rows that do the same work, where that takes more than a launch itself."""
-    best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for row in rows:
-        timing = row["timing"]
-        work = (row["op"], timing["bytes"], timing["flops"], str(sorted(timing["problem"].items())))
-        if timing["microseconds"] >= LARGE:
-            best[work] = min(best.get(work, row), row, key=lambda one: (one["timing"]["microseconds"], one["key"]))
-    return [best[work] for work in sorted(best)]
-
-
-def _kernel(row: Mapping[str, Any]) -> list[str]:
-    timing, us = row["timing"], row["timing"]["microseconds"]
-    peer, taken = min(timing["peers"].items(), key=lambda item: (item[1], item[0]), default=("", 0.0))
-    config = [f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if value not in _PLAIN]
-    problem = ", ".join(f"{name} {size}" for name, size in sorted(timing["problem"].items()) if size)
-    return [
-        f"`{row['op']}`: {', '.join(config)}",
-        problem,
-        f"{us:.1f}",
-        f"{timing['spread']:.1f}",
-        f"{timing['warm']:.1f}" if timing["warm"] else "",
-        f"{timing['host']:.1f}" if timing["host"] else "",
-        f"{timing['bytes'] / us / 1e3:.0f}" if timing["bytes"] else "",
-        f"{timing['flops'] / us / 1e6:.1f}" if timing["flops"] else "",
-        f"{row['roofline']['share']:.3f}" if row["roofline"] else "",
-        peer,
-        f"{taken / us:.2f}" if taken else "",
-    ]
-
-
-_PLAIN = (None, False, "", 0.0)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "size"), counted(2, "size")
-    ('1 size', '2 sizes')
-    """
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def _value(value: object) -> str:
-    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
-    """How near to a copy the large ones are, where a peer is faster, and a table of all."""
-    rows = report["rows"]
-    large = [row for row in rows if row["bytes"] >= STREAMED]
-    shares = sorted((row["copy"] / row["us"], _named(row)) for row in large)
-    yield from INTRODUCTION
-    yield ""
-    if shares:
-        below = [f"{name} {share:.2f}" for share, name in shares if share < NEAR]
-        near = len(shares) - len(below)
-        yield f"{len(shares)} sizes move {STREAMED >> 20} MB or more: {near} of them reach {NEAR} of a copy or more,"
-        yield f"the lowest {shares[0][0]:.2f}. Below {NEAR}: {'; '.join(below) or 'none'}."
-        yield ""
-    for kind in PEERS:
-        ratios = [(found, _named(row)) for row in rows if (found := _beside(row, kind))]
-        if ratios:
-            lost = sorted((ratio, name) for ratio, name in ratios if ratio < 1 - LEVEL)
-            worst = "; ".join(f"{name} {ratio:.2f}" for ratio, name in lost[:LOSSES])
-            more = f" and {len(lost) - LOSSES} more" if len(lost) > LOSSES else ""
-            mean = _mean([ratio for ratio, _ in ratios])
-            yield f"- {kind}: {mean:.2f} in the geometric mean of {counted(len(ratios), 'size')}."
-            yield f"  Ours is slower by more than {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
-    yield ""
-    yield "*GB/s* and *of a copy* are those of the largest size, the ratios geometric means of all sizes:"
-    yield ""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(_kernel_of(row), []).append(row)
-    yield from _table(
-        ["kernel", "sizes", "GB/s", "of a copy", *PEERS], [_contest(name, sizes) for name, sizes in groups.items()]
-    )
-
-
-def _kernel_of(row: Mapping[str, Any]) -> str:
-    config = [f"{name} {_value(value)}" for name, value in sorted(row["config"].items()) if name != "dtype"]
-    return f"`{row['op']}`: {', '.join(config)}" if config else f"`{row['op']}`"
-
-
-def _contest(name: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    largest = max(rows, key=lambda row: row["bytes"])
-    ratios = [[ratio for row in rows if (ratio := _beside(row, kind))] for kind in PEERS]
-    return [
-        name,
-        _sizes([row["problem"] for row in rows]),
-        f"{largest['bytes'] / largest['us'] / 1e3:.0f}",
-        f"{largest['copy'] / largest['us']:.2f}",
-        *(f"{_mean(found):.2f}" if found else "" for found in ratios),
-    ]
-
-
-def _sizes(problems: Sequence[Mapping[str, Any]]) -> str:
-    """The sizes that were measured, by name.
-
-    >>> _sizes([{"rows": 16}, {"rows": 512}])
-    'rows 16, 512'
-    """
-    names = dict.fromkeys(name for problem in problems for name in problem)
-    values = {name: dict.fromkeys(str(problem[name]) for problem in problems if name in problem) for name in names}
-    return "; ".join(f"{name} {', '.join(sizes)}" for name, sizes in values.items())
-
-
-def _beside(row: Mapping[str, Any], kind: str) -> float | None:
-    """The time of the fastest peer of a kind over ours."""
-    times = [taken for name, taken in row["peers"].items() if library_of(name) == kind]
-    return min(times) / row["us"] if times else None
-
-
-def library_of(name: str) -> str:
-    """Whose kernel a peer is.
-
-    >>> library_of("torch add, rms_norm"), library_of("torch.compile"), library_of("quack.softmax")
-    ('torch', 'torch.compile', 'quack')
-    """
-    library = name.partition(".")[0].partition(" ")[0]
-    return "torch.compile" if name.startswith("torch.compile") else {"flashinfer": "FlashInfer"}.get(library, library)
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    parts = [_value(value) for name, value in sorted(row["config"].items()) if name != "dtype"]
-    return " ".join([f"`{row['op']}`", *parts, *(f"{name} {size}" for name, size in row["problem"].items())])
-
-
-def gemm(report: Mapping[str, Any]) -> Iterator[str]:
-    """The figures over all sizes, then a table."""
-    summary, rows = report["summary"], report["rows"]
-    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes that the tuning did not see, as `loader.get` chooses:"
-    yield f"the ratio to torch is **{summary['geometric_mean']:.3f}** in the geometric mean,"
-    yield f"{summary['least']:.3f} at least."
-    yield f"At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."
-    if "of_best" in summary:
-        yield f"The choice reaches {summary['of_best']:.3f} of the best candidate, whose ratio would be"
-        yield f"{summary['best_geometric_mean']:.3f}."
-    yield ""
-    yield from _by_rows(rows)
-
-
-def _by_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    groups = {"up to 64": (0, 64), "up to 1024": (64, 1024), "above": (1024, 1 << 60)}
-    cells = []
-    for name, (above, most) in groups.items():
-        group = [row for row in rows if above < row["size"]["m"] <= most]
-        if group:
-            ratios, rates = [row["ratio"] for row in group], [_rate(row) for row in group]
-            spread = f"{min(rates):.0f} to {max(rates):.0f}"
-            cells.append([name, str(len(group)), spread, f"{_mean(ratios):.3f}", f"{min(ratios):.3f}"])
-    yield from _table(["m", "sizes", "TFLOP/s", "torch / ours", "least"], cells)
-
-
-def _rate(row: Mapping[str, Any]) -> float:
-    size = row["size"]
-    return float(2 * size["m"] * size["n"] * size["k"] / row["ours"] / 1e6)
-
-
-def _mean(ratios: Sequence[float]) -> float:
-    return exp(sum(log(ratio) for ratio in ratios) / len(ratios))
-
-
-def llama(report: Mapping[str, Any]) -> Iterator[str]:
-    """The time of a stack of layers by the number of tokens, ours by the faster way and the others'."""
-    rows = report["rows"]
-    ratios = [row["ratio"] for row in rows]
-    yield f"{report['layers']} layers of Llama 3 8B, each side in a CUDA graph: the ratio to torch, with its"
-    yield f"FlashAttention backend, is **{_mean(ratios):.3f}** in the geometric mean, {min(ratios):.3f} at least."
-    compiled = [row["ratio to torch.compile"] for row in rows if "ratio to torch.compile" in row]
-    if compiled:
-        yield f"The ratio to `torch.compile` is {_mean(compiled):.3f}, {min(compiled):.3f} at least."
-    yield ""
-    names = list(dict.fromkeys(name for row in rows for name in row["ms"]))
-    head = ["tokens", *(f"{name}, ms" for name in names), "torch / ours", *(["compile / ours"] if compiled else [])]
-    cells = []
-    for row in rows:
-        times = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "" for name in names]
-        others = [row["ratio"], *([row["ratio to torch.compile"]] if compiled else [])]
-        cells.append([str(row["tokens"]), *times, *(f"{ratio:.3f}" for ratio in others)])
-    yield from _table(head, cells)
-    worst = {name: max(row["error"].get(name, 0.0) for row in rows) for name in names}
-    yield ""
-    errors = ", ".join(f"{name} {error:.1e}" for name, error in worst.items())
-    yield f"Largest relative error, against float32: {errors}."
-
-
-def loader(report: Mapping[str, Any]) -> Iterator[str]:
-    """A table for each section."""
-    for name, rows in sorted(report.items()):
-        if rows:
-            yield f"**{name}**"
-            yield ""
-            bounds = [("at_most", "at most"), ("at_least", "at least")]
-            cells = []
-            for row in rows:
-                bound = next((f"{text} {row[key]:g}" for key, text in bounds if row.get(key) is not None), "")
-                cells.append([row["what"], f"{row['value']:.3f} {row['unit']}".strip(), bound])
-            yield from _table(["", "measured", "promised"], cells)
-            yield ""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
-
-
+TITLES = {
+    "memory-bound": "Memory-bound kernels by size",
+    "kernels": "Kernels",
+    "gemm-bfloat16": "Matrix products in bfloat16",
+    "gemm-float8": "Matrix products in float8",
+    "llama": "Layers, fused and separate",
+    "llama-compile": "Layers and `torch.compile`",
+    "loader": "The loader",
+    "figures": "Single figures",
+}
 RENDERED = {
     "memory-bound": memory_bound,
     "kernels": kernels,
@@ -302,4 +97,5 @@ RENDERED = {
     "llama": llama,
     "llama-compile": llama,
     "loader": loader,
+    "figures": figures,
 }

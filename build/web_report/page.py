@@ -10,6 +10,7 @@ from pathlib import Path
 from precast.build.web_report.page_data import PageData
 
 _HERE = Path(__file__).parent
+_SCRIPTS = ("table.js", "plots.js", "page.js")
 _PLACE = re.compile(r"@(TITLE|STYLE|DATA|SCRIPT)@")
 
 
@@ -25,7 +26,7 @@ def page(data: PageData) -> str:
     parts = {
         "TITLE": f"{escape(data.name)}: precast report",
         "STYLE": (_HERE / "page.css").read_text(encoding="utf-8"),
-        "SCRIPT": (_HERE / "page.js").read_text(encoding="utf-8"),
+        "SCRIPT": "".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
         "DATA": text.replace("<", "\\u003c"),  # no text of a cache ends the element that holds it
     }
     return _PLACE.sub(lambda match: parts[match[1]], (_HERE / "page.html").read_text(encoding="utf-8"))

@@ -38,6 +38,7 @@ def command(
     from precast.build.store.store import Store, default_store
     from precast.build.web_report.page import page
     from precast.build.web_report.page_data import page_data
+    from precast.build.wheel.version import content_time
 
     check_output_file("--output", output)
     contents = page_data(
@@ -45,6 +46,7 @@ def command(
         against=CacheContents.open(against) if against else None,
         bench=Report.decode(bench.read_bytes()) if bench else None,
         store=Store(store or default_store()),
+        seconds=content_time(cache),
     )
     data = page(contents).encode()
     write_atomically(output, data)

@@ -6,14 +6,14 @@ import sys
 from typing import Any
 
 import typer
-from page_parts import fenced, table
+from page_parts import NOTE, fenced, table
 
 from precast.cli import main
 
 HEAD = """\
 # The command line
 
-`make reference` writes this page from the code: do not edit it. `precast COMMAND --help` says the same.
+`precast COMMAND --help` says the same.
 
 Exit status 0: done. 1: something failed or is missing. 2: the request itself is wrong. 130: interrupted. Errors go to
 standard error, and end with what to do."""
@@ -21,7 +21,7 @@ standard error, and end with what to do."""
 
 def page() -> str:
     """The whole page."""
-    return "\n\n".join([HEAD, _contents(), *(_command(name) for name in main.commands())]) + "\n"
+    return "\n\n".join([HEAD, _contents(), *(_command(name) for name in main.commands())]) + "\n" + NOTE
 
 
 def _contents() -> str:

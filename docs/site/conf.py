@@ -26,6 +26,8 @@ html_show_copyright = False
 html_show_search_summary = False  # a browser lets no page of a local folder read another
 html_static_path = ["style"]
 html_css_files = ["precast.css"]
+html_js_files = [("precast.js", {"defer": "defer"})]
+smartquotes = False  # an option has two hyphens, also where a heading or a table names it
 pygments_style = "default"
 
 _PART = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)

@@ -6,6 +6,8 @@ import inspect
 import re
 from collections.abc import Iterable, Sequence
 
+NOTE = "\n`make reference` writes this page from the code.\n"
+"""The last line of each page of docs/reference."""
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 

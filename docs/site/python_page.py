@@ -8,13 +8,13 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from page_parts import docstring, fenced
+from page_parts import NOTE, docstring, fenced
 
 WIDTH = 88
 HEAD = """\
 # The Python interface
 
-`make reference` writes this page from the docstrings: do not edit it. The examples in it are run by the tests."""
+Each public name, from its docstring. The examples are run by the tests."""
 MODULES = {
     "precast.loader": "What a program calls. Importing it imports neither torch nor TVM-FFI nor any cache.",
     "precast.loader.attach": "Other libraries' own front ends, with kernels from caches ([attach](../attach.md)).",
@@ -24,7 +24,7 @@ MODULES = {
 
 def page() -> str:
     """The whole page."""
-    return "\n\n".join([HEAD, *(part for name, text in MODULES.items() for part in _module(name, text))]) + "\n"
+    return "\n\n".join([HEAD, *(part for name, text in MODULES.items() for part in _module(name, text))]) + "\n" + NOTE
 
 
 def _module(name: str, text: str) -> Iterator[str]:

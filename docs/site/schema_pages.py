@@ -5,34 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from page_parts import table
+from page_parts import NOTE, table
 
 from precast.build.schemas.cache_schema import schema_of
 
 LONGEST = 120
 """Characters of a pattern that a cell shows."""
-NOTE = "`make reference` writes this page from the code: do not edit it."
-MANIFEST = f"""\
+MANIFEST = """\
 # The schema of a manifest
 
-{NOTE} [The manifest](../manifest.md) explains the fields; `precast schema manifest` prints the schema itself, for
+[The manifest](../manifest.md) explains the fields; `precast schema manifest` prints the schema itself, for
 editors. What a schema cannot express, `precast plan` says with file, line and column."""
-CACHE = f"""\
+CACHE = """\
 # The schema of a cache
 
-{NOTE} [The format of a cache](../format.md) explains the fields and says what a reader MUST do; `precast schema index`
+[The format of a cache](../format.md) explains the fields and says what a reader MUST do; `precast schema index`
 and `precast schema op` print the schemas themselves."""
 
 
 def manifest_page() -> str:
     """The page of the manifest."""
-    return "\n\n".join([MANIFEST, *_objects(schema_of("manifest"), "A manifest")]) + "\n"
+    return "\n\n".join([MANIFEST, *_objects(schema_of("manifest"), "A manifest")]) + "\n" + NOTE
 
 
 def cache_page() -> str:
     """The page of ``index.json`` and ``ops/OP.json``."""
     parts = [CACHE, *_objects(schema_of("index"), "`index.json`"), *_objects(schema_of("op"), "`ops/OP.json`")]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts) + "\n" + NOTE
 
 
 def _objects(schema: dict[str, Any], title: str) -> Iterator[str]:

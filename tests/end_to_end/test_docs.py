@@ -16,7 +16,7 @@ import yaml
 from precast.build.plan.manifest import parse_manifest
 from precast.kernels import declaration_of
 from tests.end_to_end.conftest import Run
-from tests.helpers.pages import PAGES, blocks
+from tests.helpers.pages import PAGES, blocks, text_of
 from tests.helpers.source_tree import ROOT
 
 README_COMMANDS = ["plan", "build", "check", "list", "wheel", "reproduce", "diff", "doctor"]
@@ -81,8 +81,36 @@ def test_the_example_refuses_what_it_does_not_support(example: Path, tmp_path: P
     assert "threads must be a multiple of 32" in planned.stderr
 
 
+@pytest.mark.slow
+def test_the_ten_lines_of_the_readme_work(tmp_path: Path, precast: Run, no_torch: str) -> None:
+    """What a reader types first: a kernel, its cache, its wheel; then a launch, which without a GPU ends there."""
+    for line in blocks("README.md", "sh")[0].splitlines():
+        if line.startswith("precast "):
+            done = precast(*line.partition(" #")[0].split()[1:], cwd=tmp_path, PYTHONPATH=no_torch)
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.suffix for path in (tmp_path / "dist").iterdir()] == [".whl"]
+    snippet = blocks("README.md", "python")[0].replace('"cuda"', '"cpu"')
+    launched = run(WITHOUT_A_GPU, tmp_path / "cache", snippet)
+    assert launched.returncode == 0, launched.stderr
+    assert "launched: scaled(x, out, 1.5)" in launched.stdout
+
+
+def test_the_readme_opens_with_a_picture_and_lines_that_work() -> None:
+    """A picture, then at most ten lines for each side, before the first plot; no table."""
+    text = text_of("README.md")
+    shown = ["](docs/images/pipeline-short.svg)", "```sh", "```python", "](docs/images/glance.svg)"]
+    places = [text.index(mark) for mark in shown]
+    assert places == sorted(places) and "\n|" not in text
+    typed = [
+        line
+        for block in (blocks("README.md", "sh")[0], blocks("README.md", "python")[0])
+        for line in block.splitlines()
+    ]
+    assert len([line for line in typed if line.strip()]) <= 10
+
+
 def test_the_readme_shows_lines_of_the_example() -> None:
-    shown, _ = blocks("README.md", "python")
+    _, shown, _ = blocks("README.md", "python")
     (whole,) = blocks("docs/authoring.md", "python")
     known = {line.strip() for line in whole.splitlines()}
     wrong = []
@@ -97,7 +125,7 @@ def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run,
     """Each line, in its order. Only the doctor may find something wrong with this machine."""
     folder = Path(shutil.copytree(example, tmp_path / "ci"))
     shutil.copytree(folder / "cache", folder / "old")
-    lines = [line for block in blocks("README.md", "sh") for line in block.splitlines() if line.startswith("precast ")]
+    lines = [line for line in blocks("README.md", "sh")[-1].splitlines() if line.startswith("precast ")]
     assert [line.split()[1] for line in lines] == README_COMMANDS
     for line in lines:
         _, *words = line.partition(" #")[0].split()
@@ -107,7 +135,7 @@ def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run,
 
 
 def test_the_loader_snippet_of_the_readme(example: Path) -> None:
-    _, snippet = blocks("README.md", "python")
+    _, _, snippet = blocks("README.md", "python")
     done = run(WITHOUT_A_GPU, example / "cache", snippet)
     assert done.returncode == 0, done.stderr
     assert "launched: add(x, out, 1.5)" in done.stdout

@@ -49,6 +49,7 @@ class _Names:
     stored: frozenset[str]
     attributes: frozenset[str]
     assigned: frozenset[str]
+    assigned_to_self: frozenset[str]
     imported: frozenset[tuple[int, str]]
 
 
@@ -136,8 +137,9 @@ class _Walk:
         self.modules.add(module.__name__)
         names = _names_of(function.__code__)
         self.attributes |= names.attributes
+        self.assigned |= names.assigned
         if function.__name__ not in _CONSTRUCTORS:
-            self.assigned |= names.assigned
+            self.assigned |= names.assigned_to_self
         if function.__name__ not in _COMPARISONS:
             self.state |= names.attributes
         self.stored |= {f"{module.__name__}:{name}" for name in names.stored}
@@ -187,9 +189,12 @@ def _inner(value: Any) -> Any:
 
 @functools.cache
 def _names_of(code: CodeType) -> _Names:
-    read, stored, attributes, assigned, imported = set(), set(), set(), set(), set()
+    read, stored, attributes, imported = set(), set(), set(), set()
+    assigned: set[str] = set()
+    to_self: set[str] = set()
     for part in _codes(code):
         constants: list[Any] = []
+        owner: tuple[Any, ...] = ()
         for step in dis.get_instructions(part):
             if step.opname.startswith("LOAD_CONST") or step.opname == "LOAD_SMALL_INT":
                 constants.append(step.argval)
@@ -200,11 +205,13 @@ def _names_of(code: CodeType) -> _Names:
             elif step.opname == "STORE_GLOBAL":
                 stored.add(step.argval)
             elif step.opname in ("STORE_ATTR", "DELETE_ATTR"):
-                assigned.add(step.argval)
+                (to_self if owner == part.co_varnames[:1] else assigned).add(step.argval)
             elif step.opname == "IMPORT_NAME":
                 level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
                 imported.add((level, step.argval))
-    return _Names(*map(frozenset, (read, stored, attributes, assigned, imported)))
+            # One instruction may load two variables: the second is on top.
+            owner = step.argval[-1:] if isinstance(step.argval, tuple) else (step.argval,)
+    return _Names(*map(frozenset, (read, stored, attributes, assigned, to_self, imported)))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from precast.build.bench.report import Report, Row
 from precast.build.cache.annotate import Measurements, tune
 from precast.build.cache.contents import CacheContents
 from precast.build.web_report.page import page
 from precast.build.web_report.page_data import page_data
+from precast.kernels.authoring.timing.bench import Timing
+from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning import Measured
 from precast.loader.contract.values import replace
@@ -26,7 +29,7 @@ DTYPES, THREADS = ("bfloat16", "float16", "float32"), (64, 128, 256, 512)
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a cache with twelve variants, measurements, and texts that would like to be markup."""
+    """The page of a cache with twelve variants, measurements, times, and texts that would like to be markup."""
     folder = tmp_path_factory.mktemp("page")
     native = Native(folder / "native")
     native.folder.mkdir()
@@ -46,8 +49,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for m in (1, 16, 128) for n in (64, 4096)
     ]  # fmt: skip
     tune(Cache(cache), [Measurements({"scale": tuple(measured)})])
+    timing = Timing(problem={"n": 8}, microseconds=200.0, spread=1.0, bytes=400_000_000, written=0)
+    timed = tuple(Row(op="scale", key=row.key, target="sm_90a", config=row.config, timing=timing) for row in rows[:3])
+    ceilings = Ceilings(bandwidth=4000.0, rates={}, l2=0)
+    bench = Report(gpu="NVIDIA H200", capability=Capability(9, 0), ceilings=ceilings, rows=timed)
     path = folder / "report.html"
-    path.write_text(page(page_data(CacheContents.open(cache))))
+    path.write_text(page(page_data(CacheContents.open(cache), bench=bench, seconds=1700000000)))
     return path
 
 
@@ -90,11 +97,14 @@ def test_it_filters_as_one_types(opened: Any) -> None:
     search = opened.find_element("id", "search")
     search.send_keys("float16 threads: 256")
     assert said(opened).startswith("2 of 12")  # float16 is in bfloat16, too
-    assert all("threads: 256" in text for text in column(opened, "config"))
+    assert column(opened, "dtype") == ["bfloat16", "float16"]
+    assert "threads 256" in opened.find_element("css selector", "#table .same").text, "no longer a column"
     search.send_keys("\ue00c")  # Escape
     assert said(opened).startswith("12 of 12")
-    opened.find_element("css selector", "#state option:nth-child(2)").click()  # verified
-    assert said(opened).startswith("0 of 12")
+    opened.find_element("css selector", "#target option:nth-child(2)").click()
+    assert said(opened).startswith("12 of 12")
+    states = [option.text for option in opened.find_elements("css selector", "#state option")]
+    assert states == ["all", "not verified"], "a filter that leaves nothing or all is not offered"
 
 
 def test_it_sorts_by_a_column_both_ways(opened: Any) -> None:
@@ -115,17 +125,19 @@ def test_the_line_of_a_variant_is_copied(opened: Any) -> None:
     button.click()
     search = opened.find_element("id", "search")
     search.clear()
-    search.send_keys("\ue009v\ue000")  # Control and v
+    search.send_keys("\ue009v\ue000")  # Control and v; a field of one line drops the line break
     line = search.get_attribute("value")
-    assert line.startswith("loader.get('scale', {'dtype': 'bfloat16', ") and "'threads': 512" in line
+    assert line.startswith("kernel = loader.get('scale', {'dtype': 'bfloat16', ") and "'threads': 512" in line
+    assert line.endswith(" kernel(x, y, factor)")
 
 
 def test_a_variant_opens_by_the_keyboard_and_tells_all(opened: Any) -> None:
-    button = opened.find_element("css selector", "#table tbody button")
+    button = opened.find_element("css selector", "#table tbody button.open")
     button.send_keys("\ue007")  # Enter
     assert button.get_attribute("aria-expanded") == "true"
     details = opened.find_element("css selector", "#table .details").text
     assert "loader.get('scale'" in details and HOSTILE in details
+    assert "signature\n(x: " in details
     button.send_keys("\ue007")
     assert not opened.find_elements("css selector", "#table .details")
 
@@ -166,9 +178,72 @@ def test_it_follows_the_theme_and_takes_another(opened: Any, name: str) -> None:
     assert opened.execute_script(paper) == (light if name == "dark" else dark)
 
 
-def test_it_fits_a_narrow_screen(opened: Any) -> None:
-    """Only tables scroll sideways."""
-    opened.set_window_size(500, 900)
-    wide = opened.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
-    opened.set_window_size(1400, 1000)
-    assert wide[0] <= wide[1]
+def test_the_keys_that_differ_are_columns_and_the_others_a_line(opened: Any) -> None:
+    heads = [head.text for head in opened.find_elements("css selector", "#table thead th")]
+    assert heads[:4] == ["details", "dtype", "threads*", "stored"]
+    same = opened.find_element("css selector", "#table .same").text
+    assert same.startswith(f"In all: layout {HOSTILE}, for sm_90a, ")
+
+
+def test_an_op_is_headed_by_its_call_and_opens_alone(opened: Any) -> None:
+    (summary,) = opened.find_elements("css selector", "#table summary")
+    assert summary.text.startswith("scale(x, ") and "12 variants" in summary.text
+    summary.click()
+    assert not opened.find_element("css selector", "#table table").is_displayed()
+
+
+def test_what_is_stored_and_when_is_explained(opened: Any) -> None:
+    texts = [tile.text for tile in opened.find_elements("css selector", "#summary div")]
+    tiles = {text.split("\n")[0]: text for text in texts}
+    assert "compressed" in tiles["stored"] and "unpacked" in tiles["stored"]
+    assert "not verified" in tiles["verified"] and "glibc 2.17" in tiles["targets"]
+    assert "wrong" not in tiles and "with spills" not in tiles, "what did not happen is not counted"
+    assert opened.find_element("id", "about").text.startswith("built 2023-11-14 22:13 UTC")
+
+
+def test_times_are_drawn_against_the_roofline(opened: Any) -> None:
+    drawn = opened.find_elements("css selector", "#roofline circle title")
+    assert len(drawn) == 3
+    assert drawn[0].get_attribute("textContent") == "scale bfloat16 64, n 8: 200 µs, 50% of the roofline (memory)"
+
+
+def test_what_a_choice_is_worth_is_drawn(opened: Any) -> None:
+    notes = [e.get_attribute("textContent") for e in opened.find_elements("css selector", "#spread circle title")]
+    assert len(notes) == 6 * 4
+    assert "m 1, n 64: threads 64, 10 µs, 1.00 times the fastest" in notes
+    assert "m 1, n 64: threads 512, 13 µs, 1.30 times the fastest" in notes
+
+
+def labels(driver: Any) -> list[list[int]]:
+    """The width of each text in a box, and that of its box."""
+    widths = (
+        "return [...document.querySelectorAll('#treemap span')].filter(s => s.textContent)"
+        ".map(s => [s.scrollWidth, s.clientWidth])"
+    )
+    found: list[list[int]] = driver.execute_script(widths)
+    return found
+
+
+def test_a_box_has_a_text_only_where_it_fits(opened: Any) -> None:
+    assert len(labels(opened)) == 12
+    with browser.screen(opened, 230):
+        narrow = labels(opened)
+    assert 0 < len(narrow) < 12
+    assert not [1 for text, room in narrow if text > room + 1]
+
+
+def test_the_colour_of_one_op_is_no_alarm(opened: Any) -> None:
+    shade = "return getComputedStyle(document.querySelector('#treemap span')).backgroundColor"
+    red, green, blue = map(int, opened.execute_script(shade).removeprefix("rgb(").removesuffix(")").split(","))
+    assert blue > green > red
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_only_tables_scroll_sideways(opened: Any, width: int) -> None:
+    with browser.screen(opened, width):
+        opened.find_element("css selector", "#table tbody button.open").send_keys("\ue007")
+        wide = opened.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+        moved = "const s = document.querySelector('.scroll'); s.scrollLeft = 50; return s.scrollLeft"
+        scrolled = opened.execute_script(moved)
+    assert wide[0] <= wide[1] == width
+    assert scrolled == (50 if width == 400 else 0)

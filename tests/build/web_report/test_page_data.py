@@ -83,8 +83,23 @@ def test_evidence_is_told_with_where_and_when(place: Path) -> None:
     where = {"check": "verify", "gpu": "NVIDIA H200", "date": "2026-11-22T10:00:00Z"}
     add_evidence(Cache(place), {"scale": {key: {**where, "failed": ["out differs"]}}})
     one = of(page_data(CacheContents.open(place)), key)
-    assert (one.verified, one.wrong) == ("NVIDIA H200, 2026-11-22", "out differs")
+    assert (one.verified, one.emulated, one.wrong) == ("NVIDIA H200, 2026-11-22", "", "out differs")
     assert not of(page_data(CacheContents.open(place)), key_of(place, "bfloat16", 128)).verified
+
+
+def test_an_emulation_is_not_a_verification(place: Path) -> None:
+    key = key_of(place, "float32", 128)
+    add_evidence(Cache(place), {"scale": {key: {"check": "emulate", "date": "2026-11-23T10:00:00Z", "failed": []}}})
+    one = of(page_data(CacheContents.open(place)), key)
+    assert (one.verified, one.emulated, one.wrong) == ("", "2026-11-23", "")
+
+
+def test_a_call_has_the_arguments_of_the_signature_and_the_page_its_time(place: Path) -> None:
+    found = page_data(CacheContents.open(place), seconds=1700000000)
+    one = of(found, key_of(place, "float32", 256))
+    assert one.call == "kernel(x, y, factor)" and one.signature.startswith("(x: float32[")
+    assert one.host.endswith(", glibc 2.17") and found.built == "2023-11-14 22:13 UTC"
+    assert not page_data(CacheContents.open(place)).built
 
 
 def test_shares_of_the_roofline_come_from_a_bench(place: Path) -> None:
@@ -93,7 +108,11 @@ def test_shares_of_the_roofline_come_from_a_bench(place: Path) -> None:
     row = Row(op="scale", key=key, target="sm_90a", config={"dtype": "float32"}, timing=timing)
     ceilings = Ceilings(bandwidth=4000.0, rates={}, l2=0)
     bench = Report(gpu="NVIDIA H200", capability=Capability(9, 0), ceilings=ceilings, rows=(row,))
-    assert of(page_data(CacheContents.open(place), bench=bench), key).share == 0.5
+    found = page_data(CacheContents.open(place), bench=bench)
+    assert of(found, key).share == 0.5
+    (timed,) = found.timed
+    assert (timed.microseconds, timed.least, timed.bound, timed.problem) == (200.0, 100.0, "memory", "n 8")
+    assert found.variants[timed.position].key == key and found.timed_on == "NVIDIA H200"
 
 
 def test_what_changed_is_told_of_each(place: Path, tmp_path: Path) -> None:

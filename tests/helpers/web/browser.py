@@ -46,6 +46,19 @@ def theme(driver: Any, name: str) -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
+@contextmanager
+def screen(driver: Any, width: int, height: int = 900) -> Iterator[None]:
+    """A screen of a size, also one that is narrower than a window can be."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        # The page gets its new size with the next frame.
+        driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def errors(driver: Any, path: Path) -> list[str]:
     """What the browser complained of in a page."""
     return [entry["message"] for entry in driver.get_log("browser") if path.name in entry["message"]]

@@ -60,6 +60,7 @@ def compiled(value, scale=None):
     value = value + shift(ROUNDS) + WIDTH + table()["bias"] + pure.offset()
     options = settings.OPTIONS
     options.hits += 1
+    assert settings.Inner().made
     value = value + options.tile + options.inner.scale + settings.Defaults.step + settings.STEP.get()
     return cute.compile(add_host, x, value, stream, options="--enable-tvm-ffi")
 """,
@@ -75,9 +76,11 @@ STEP = contextvars.ContextVar("STEP", default=1.0)
 
 class Inner:
     __slots__ = ("scale", "unset")
+    made = 0
 
     def __init__(self):
         self.scale = 1.0
+        Inner.made += 1
 
 
 class Defaults:
@@ -313,6 +316,7 @@ def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, mod
 def test_a_global_that_the_library_itself_sets_as_it_runs_refuses_none(shop: Path) -> None:
     assert served(shop, BUILT, change="kernels._warmed = True") == ["served", ""]
     assert served(shop, BUILT, change="kernels.settings.OPTIONS.hits = 7") == ["served", ""]
+    assert served(shop, BUILT, change="kernels.settings.Inner()") == ["served", ""], "it counts what was made"
 
 
 def test_an_attribute_that_the_kernel_does_not_read_refuses_none(shop: Path) -> None:
