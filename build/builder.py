@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up
 from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor, Local
 from precast.build.compile.outcome import Failed, Outcome, entry_names
-from precast.build.disk.scratch import sweep_temporary
+from precast.build.disk.scratch import TemporaryLost, sweep_temporary
 from precast.build.errors import ChangedInputError
 from precast.build.gpu.profile import Profile
 from precast.build.inputs.sources import SourceDigests
@@ -37,6 +37,7 @@ from precast.loader.errors import PrecastError
 
 SECONDS = 600.0
 _LINKERS = 4
+_TRIES = 5
 _BACKLOG = 64  # compiled variants that may wait for a linker before the next outcome is taken
 
 Show = Callable[[Step], None]
@@ -229,8 +230,8 @@ class _Run:
         sweep_temporary()
         linkers = ThreadPoolExecutor(_LINKERS, thread_name_prefix="link")
         waiting: dict[Future[Record | Failed], Variant] = {}
+        linker = Linker(self.toolchain, self.runtime)
         with (
-            Linker(self.toolchain, self.runtime) as linker,
             linkers,
             _closing_early(self._outcomes(missing, costs)) as outcomes,
         ):
@@ -255,7 +256,9 @@ class _Run:
             return outcome
         variant = outcome.variant
         try:
-            record = assemble(outcome, self.keys[variant.identity_on_gpu], linker, self.toolchain)
+            record = _retried(lambda: assemble(outcome, self.keys[variant.identity_on_gpu], linker, self.toolchain))
+        except TemporaryLost as error:
+            return Failed(variant=variant, reason=str(error))
         except PrecastError as error:
             return Failed(variant=variant, reason=str(error), code=error.code)
         if (file := self.sources.changed(variant.source)) is not None:
@@ -282,6 +285,14 @@ def _closing_early(outcomes: Iterator[Outcome]) -> Iterator[Iterator[Outcome]]:
     finally:
         if isinstance(outcomes, Generator):
             outcomes.close()
+
+
+def _retried(assembled: Callable[[], Record]) -> Record:
+    """A record; assembling is repeated where a kernel's module has emptied the folder of temporary files meanwhile."""
+    for _ in range(_TRIES - 1):
+        with suppress(TemporaryLost):
+            return assembled()
+    return assembled()
 
 
 def _completed(

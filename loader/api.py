@@ -90,7 +90,8 @@ def explain(
     Returns
     -------
     Resolution
-        ``.chosen``, ``.accepted`` and ``.rejected`` hold every candidate; ``print`` it to read why.
+        ``.chosen``, ``.accepted`` and ``.rejected`` hold every candidate, of thousands the nearest; ``print`` it to
+        read why.
 
     Examples
     --------

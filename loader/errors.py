@@ -31,6 +31,15 @@ class PrecastError(Exception):
             error.add_note(f"{cls.code}: see docs/errors.md, or run 'precast error {cls.code}'")
         return error
 
+    def __str__(self) -> str:
+        """The message. It may have words of a cache, a server or a kernel, which must not move a terminal's cursor."""
+        text = super().__str__()
+        if text.isprintable():
+            return text
+        from precast.loader.terminal_text import visible
+
+        return visible(text)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without ``__init__``, whose parameters differ between subclasses: errors cross processes."""
         return _unpickled, (type(self), self.args), self.__dict__

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
+from precast.loader.contract.format.artifact import BLOB_LIMIT
 from precast.loader.contract.format.index import digest
+from precast.loader.regular_file import read_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class BlobReuse:
             case _:
                 return None
         try:
-            data = (self.cache / "blobs" / Path(name).name).read_bytes()
+            data = read_regular(self.cache / "blobs" / Path(name).name, BLOB_LIMIT)
         except OSError:
             return None
         return data if digest(data) == expected else None

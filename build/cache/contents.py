@@ -20,7 +20,7 @@ from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.config import Config, canonical, to_json
-from precast.loader.contract.format.index import Index, digest
+from precast.loader.contract.format.index import INDEX_LIMIT, OP_LIMIT, Index, digest
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.recordings.return_structure import first_op
 from precast.loader.errors import IntegrityError, PrecastError
@@ -182,9 +182,9 @@ class CacheContents:
 
     def stored(self, blob: Blob) -> bytes:
         """The bytes of a blob's file, after its content was checked. Raises IntegrityError."""
-        data = self._file("blobs", blob.sha256)
+        data = self.cache.file("blobs", blob.sha256, limit=blob.stored, exact=True)
         self.read(blob)
-        if self._file("blobs", blob.sha256) != data:
+        if self.cache.file("blobs", blob.sha256, limit=blob.stored, exact=True) != data:
             raise self._replaced()
         return data
 
@@ -197,7 +197,7 @@ class CacheContents:
         """The bytes of every file of the cache by its name, each checked."""
         expected = {"index.json": self.cache.digest}
         expected.update({f"ops/{op}.json": entry.sha256 for op, entry in self.index.ops.items()})
-        files = {name: self._file(*name.split("/")) for name in expected}
+        files = {name: self.cache.file(*name.split("/"), limit=max(INDEX_LIMIT, OP_LIMIT)) for name in expected}
         if any(digest(data) != expected[name] for name, data in files.items()):
             raise self._replaced()
         return {**files, **{f"blobs/{name}": data for name, data in self.stored_blobs().items()}}
@@ -209,15 +209,6 @@ class CacheContents:
         except PrecastError as error:
             return str(error)
         return ""
-
-    def _file(self, *parts: str) -> bytes:
-        path = self.cache.path.joinpath(*parts)
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            raise IntegrityError(f"{path} is missing. Rebuild or reinstall the cache") from None
-        except OSError as error:
-            raise IntegrityError(f"{path} cannot be read ({error.strerror}). Rebuild or reinstall the cache") from None
 
     def _replaced(self) -> IntegrityError:
         return IntegrityError(f"{self.cache.path} changed while it was read: run this again")

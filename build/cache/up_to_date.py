@@ -18,7 +18,8 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import Toolchain
 from precast.build.plan.plan import Plan
-from precast.loader.contract.format.index import key_to_json
+from precast.loader.contract.format.index import OP_LIMIT, key_to_json
+from precast.loader.regular_file import read_regular
 
 _KIND = "caches"
 # The code that determines the bytes of a cache, in addition to METHOD.
@@ -85,7 +86,7 @@ def tree_digest(folder: Path) -> str | None:
     """The digest of all files under a folder with their names, or None if it cannot be read."""
     try:
         digests = {
-            path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            path.relative_to(folder).as_posix(): hashlib.sha256(read_regular(path, OP_LIMIT)).hexdigest()
             for path in folder.rglob("*")
             if not path.is_dir()
         }

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import select
 import signal
 import sys
 import traceback
@@ -20,11 +19,11 @@ from contextlib import suppress
 from typing import Any, BinaryIO, NoReturn, Protocol
 
 from precast.build.child.serve import failure, flush_output
-from precast.build.ipc.capacity import resident
+from precast.build.ipc.capacity import held_by
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans, descendants, end_descendants, end_with_parent, reap
-from precast.build.ipc.timed_pipe import TimedPipe
+from precast.build.ipc.timed_pipe import TimedPipe, ready
 from precast.loader.errors import FormatError, PrecastError
 
 
@@ -81,9 +80,8 @@ class ModuleProcess:
             if os.getppid() != build:
                 self.end()
                 os._exit(1)
-            for pid in (self.pid, *descendants(self.pid)) if memory else ():
-                if (size := resident(pid)) > memory:
-                    raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {memory >> 20} MiB")
+            if memory and (size := held_by([self.pid, *descendants(self.pid)], memory)) > memory:
+                raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {memory >> 20} MiB")
 
         try:
             _write(self._requests, Message(request))
@@ -178,7 +176,7 @@ def _ends_first(pid: int, pipe: int) -> bool:
     except OSError:  # an older kernel: the limit of seconds ends a wait for a pipe that another process holds open
         return False
     try:
-        return pipe not in select.select([pipe, ended], [], [])[0]
+        return pipe not in ready(pipe, ended)
     finally:
         os.close(ended)
 

@@ -10,9 +10,9 @@ import contextlib
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar, cast
 
 from precast.build.child.author_traceback import author_traceback
 from precast.build.ipc.message import Message
@@ -37,6 +37,7 @@ def serve(start: Start, *, cleans_up: bool = False) -> None:
     if (settings := Message.read(requests)) is None:
         return
     answer = _started(start, settings.header, replies)
+    pipes = _Pipes(requests, replies, settings.header["pipes"])
     if cleans_up:
         end_with_parent(parent, at_once=False)
     mark = str(settings.header["mark"]).encode()
@@ -48,6 +49,7 @@ def serve(start: Start, *, cleans_up: bool = False) -> None:
             reply = failure(error)
         if os.getpid() != own:  # a copy of the process that an author's code has made
             os._exit(0)
+        requests, replies = pipes.restored()
         _print_mark(mark)
         _send(replies, Message({**reply.header, "request": request.header.get("request")}, reply.parts))
     if cleans_up:
@@ -89,6 +91,34 @@ def _started(start: Start, settings: Mapping[str, Any], replies: BinaryIO) -> An
 def _send(replies: BinaryIO, reply: Message) -> None:
     replies.write(reply.encode())
     replies.flush()
+
+
+class _Pipes:
+    """The pipes of the protocol. A module may close every descriptor while it is imported: then they are opened again,
+    by the paths of the parent's ends."""
+
+    def __init__(self, requests: BinaryIO, replies: BinaryIO, paths: Sequence[str]) -> None:
+        self._pipes, self._paths = [requests, replies], paths
+        self._are = [_identity(pipe) for pipe in self._pipes]
+
+    def restored(self) -> tuple[BinaryIO, BinaryIO]:
+        """The pipe of requests and that of replies."""
+        for which, (mode, flags) in enumerate((("rb", os.O_RDONLY), ("wb", os.O_WRONLY))):
+            if _identity(self._pipes[which]) != self._are[which]:
+                self._lost.append(self._pipes[which])
+                file = os.open(self._paths[which], flags | os.O_CLOEXEC)
+                self._pipes[which] = cast("BinaryIO", os.fdopen(file, mode))
+        return self._pipes[0], self._pipes[1]
+
+    _lost: ClassVar[list[BinaryIO]] = []  # kept: at their end, their numbers would be closed, which are others' by now
+
+
+def _identity(pipe: BinaryIO) -> tuple[int, int] | None:
+    try:
+        facts = os.fstat(pipe.fileno())
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:

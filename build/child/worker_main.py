@@ -26,6 +26,7 @@ from precast.build.child.patches import Patches
 from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.need import needs_fake_cuda, replace_cuda
+from precast.build.disk.scratch import TemporaryLost
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
@@ -176,7 +177,7 @@ class _Work:
         except Refused as error:  # the message needs no traceback
             return refusal(error)
         except (Exception, SystemExit) as error:
-            return failure(error)
+            return failure(error, **({"temporary_lost": True} if isinstance(error, TemporaryLost) else {}))
         reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}
         return Message(reply, parts)
 

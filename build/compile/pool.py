@@ -216,7 +216,10 @@ class _WorkerRun:
         task = self._tasks.popleft()
         self._sent -= 1
         self._served += 1
-        self._put(outcome_of(task.variant, reply, self._worker.output if "error" in reply.header else ""))
+        if reply.header.get("temporary_lost") and not task.fresh:  # perhaps by a neighbour: once more, alone
+            self._schedule.give_back(task.again())
+        else:
+            self._put(outcome_of(task.variant, reply, self._worker.output if "error" in reply.header else ""))
         if self._sent:
             self._put(Started(self._tasks[0].variant))
 

@@ -20,6 +20,7 @@ from precast.build.disk.scratch import write_atomically
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import canonical
 from precast.loader.errors import FormatError, PrecastError
+from precast.loader.regular_file import read_regular
 
 _LIMIT = 64 << 20
 _DIGEST = 64
@@ -35,7 +36,7 @@ class Memo:
         """The entry, or None."""
         try:
             path = self._file(kind, key)
-            data = path.read_bytes()
+            data = read_regular(path, _LIMIT + _DIGEST + 1)
             mark_used(path)
             body = data[_DIGEST + 1 :]
             if hashlib.sha256(body).hexdigest().encode() != data[:_DIGEST]:

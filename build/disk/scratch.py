@@ -35,11 +35,24 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
         os.close(handle)
 
 
+class TemporaryLost(OSError):
+    """A temporary folder was removed while it was used: something else empties the folder that it is in."""
+
+
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder for files of tools, where the system keeps temporary files."""
+    """A new folder for files of tools, where the system keeps temporary files. An error in the block becomes
+    TemporaryLost if the folder is gone."""
     with scratch_folder(Path(tempfile.gettempdir()), _TEMPORARY) as folder:
-        yield folder
+        try:
+            yield folder
+        except Exception as error:
+            missing = error.filename if isinstance(error, FileNotFoundError) else ""
+            if folder.exists() and not str(missing).startswith(str(folder)):
+                raise
+            raise TemporaryLost(
+                f"{folder} was removed while it was used, perhaps by a kernel's module: set TMPDIR to another folder"
+            ) from error
 
 
 def sweep_temporary() -> int:

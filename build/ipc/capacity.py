@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 WORKER = 800 << 20  # bytes; the assumed need of a worker until one has been measured
 _UNLIMITED = 1 << 60  # cgroup v1 reports a huge number where there is no limit
 _FEWEST = 2 << 30
+_SUFFICIENT = 4 << 30  # for any kernel, where there is as much
+_MOST = 16 << 30
 
 
 def default_jobs(root: Path = Path("/")) -> int:
@@ -19,8 +21,10 @@ def default_jobs(root: Path = Path("/")) -> int:
 
 
 def memory_bound(jobs: int, root: Path = Path("/")) -> int:
-    """The number of bytes that one worker may take: its share of the free memory, and at least 2 GiB."""
-    return max(_FEWEST, free_memory(root) // max(1, jobs))
+    """The number of bytes that one worker may take: its share of the free memory, at most a third of all of it or 16
+    GiB, and at least 2 GiB. Kernels take 0.3 to 0.7 GB to compile; endless recursion takes what there is."""
+    free = free_memory(root)
+    return max(_FEWEST, min(free // max(1, jobs), max(free // 3, _SUFFICIENT), _MOST))
 
 
 def processors(root: Path = Path("/")) -> int:
@@ -41,6 +45,23 @@ def resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def held_by(pids: Iterable[int], limit: int) -> int:
+    """The memory that some processes hold together, in bytes. What they share counts once, if that decides about a
+    limit: to find out takes milliseconds for each."""
+    sizes = {pid: resident(pid) for pid in pids}
+    if sum(sizes.values()) <= limit:
+        return sum(sizes.values())
+    return sum(_proportional(pid, size) for pid, size in sizes.items())
+
+
+def _proportional(pid: int, resident_size: int) -> int:
+    """The part of a process in the memory that it holds, shared pages divided among those that share them."""
+    for line in (_text(Path(f"/proc/{pid}/smaps_rollup")) or "").splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return resident_size
 
 
 class MemoryBudget:

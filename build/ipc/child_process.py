@@ -14,6 +14,7 @@ import secrets
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -23,7 +24,7 @@ from precast.build.ipc.capacity import resident
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
 from precast.build.ipc.output_tail import OutputTail
-from precast.build.ipc.process_tree import end_descendants
+from precast.build.ipc.process_tree import end_descendants, has_ended, is_stopped
 from precast.build.ipc.timed_pipe import TimedPipe
 from precast.loader.errors import FormatError, PrecastError
 
@@ -31,6 +32,7 @@ START_SECONDS = 300.0  # to import the compiler on a busy machine
 _CHUNK = 1 << 16
 _OUTPUT_SECONDS = 1.0  # to wait for printed text: it arrives by another pipe than the answer
 _END_SECONDS = 5.0
+_STOPPED_SECONDS = 5.0
 
 
 class ChildLost(PrecastError):
@@ -41,6 +43,10 @@ class ChildLost(PrecastError):
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
         self.output = output
+
+
+class _Stopped(Exception):
+    """A child process was stopped, and not continued."""
 
 
 class ChildProcess:
@@ -62,6 +68,7 @@ class ChildProcess:
     ) -> None:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
+        self._stopped = 0.0  # since when
         self._sent, self._replied = -1, 0  # the settings are request 0
         self._process, self._replies = start_process(module, environment, interpreter)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
@@ -69,7 +76,12 @@ class ChildProcess:
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read_output, args=(self._process.stdout,), daemon=True)
         self._reader.start()
-        self.send(Message({**settings, "mark": mark, "memory": memory}))
+        assert self._process.stdin is not None
+        # A module may close every descriptor while it is imported. So this process keeps an end of the pipe of replies
+        # until the child ends, and the child can open both pipes again.
+        self._end = os.open(f"/proc/self/fd/{self._replies.fileno()}", os.O_WRONLY | os.O_CLOEXEC)
+        pipes = [f"/proc/{os.getpid()}/fd/{pipe.fileno()}" for pipe in (self._process.stdin, self._replies)]
+        self.send(Message({**settings, "mark": mark, "memory": memory, "pipes": pipes}))
 
     def __enter__(self) -> ChildProcess:
         return self
@@ -144,6 +156,7 @@ class ChildProcess:
         _kill_session(self._process.pid)
         self._process.wait()
         self._reader.join(timeout=_END_SECONDS)
+        self._close_end()
         for stream in (self._process.stdin, self._process.stdout, self._replies):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -152,12 +165,12 @@ class ChildProcess:
     def _read(self, seconds: float) -> Message:
         if self._gone:
             raise ChildLost(f"the {self._name} has ended", self._tail.last())
-        pipe = TimedPipe(self._replies, seconds, self._check_memory)
+        pipe = TimedPipe(self._replies, seconds, self._check)
         try:
             message = Message.read(pipe)
         except TimeoutError:
             reason = f"no answer in {seconds:g} s; the {self._name} was ended"
-        except MemoryError as error:
+        except (MemoryError, _Stopped) as error:
             reason = f"{error}; the {self._name} was ended"
         except FormatError as error:
             reason = f"the answer of the {self._name} cannot be read: {error}"
@@ -178,7 +191,17 @@ class ChildProcess:
         self._reader.join(timeout=_END_SECONDS)
         return code
 
-    def _check_memory(self) -> None:
+    def _close_end(self) -> None:
+        end, self._end = self._end, -1
+        if end >= 0:
+            os.close(end)
+
+    def _check(self) -> None:
+        if has_ended(self.pid):
+            self._close_end()
+        self._stopped = (self._stopped or time.monotonic()) if is_stopped(self.pid) else 0.0
+        if self._stopped and time.monotonic() - self._stopped > _STOPPED_SECONDS:
+            raise _Stopped(f"it was stopped by a signal for {_STOPPED_SECONDS:g} s")
         if self._memory and (size := resident(self.pid)) > self._memory:
             raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {self._memory >> 20} MiB")
 

@@ -50,6 +50,24 @@ def _table() -> dict[int, list[int]]:
     return children
 
 
+def has_ended(pid: int) -> bool:
+    """Whether there is no such process, or one that waits for its parent to read its exit status.
+
+    >>> has_ended(os.getpid())
+    False
+    """
+    return _state(pid) in ("", "Z")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal (SIGSTOP), and waits to be continued.
+
+    >>> is_stopped(os.getpid())
+    False
+    """
+    return _state(pid) == "T"
+
+
 def end_descendants(pid: int) -> None:
     """Kill the descendants of a process, and those that they start meanwhile."""
     for _ in range(_TURNS):
@@ -79,9 +97,16 @@ def end_with_parent(parent: int, *, at_once: bool = True) -> None:
 
 def _kill(pid: int) -> bool:
     """Kill a process; False if there is none, it may not be killed, or it has ended and waits for its parent."""
-    with contextlib.suppress(OSError, IndexError):
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False
+    if has_ended(pid):
+        return False
+    with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
         return True
     return False
+
+
+def _state(pid: int) -> str:
+    """The letter that the kernel has for the state of a process; empty where there is none."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""

@@ -12,6 +12,18 @@ _CHECK_SECONDS = 0.1
 _MOST = 1 << 20
 
 
+def ready(*descriptors: int, seconds: float | None = None) -> list[int]:
+    """Those of some descriptors that can be read, or are at their end, after a wait. ``select`` takes none above 1023.
+
+    >>> ready(seconds=0.0)
+    []
+    """
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(None if seconds is None else seconds * 1000)]
+
+
 class TimedPipe:
     """Reads from a pipe until a deadline, and calls ``check`` regularly while it waits."""
 
@@ -22,8 +34,7 @@ class TimedPipe:
         """At most so many bytes, none at the end; raises TimeoutError."""
         while True:
             left = self._deadline - time.monotonic()
-            ready, _, _ = select.select([self._pipe], [], [], max(0.0, min(left, _CHECK_SECONDS)))
-            if ready:
+            if ready(self._pipe.fileno(), seconds=max(0.0, min(left, _CHECK_SECONDS))):
                 return os.read(self._pipe.fileno(), min(size, _MOST))
             if left <= 0:
                 raise TimeoutError

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,30 +26,24 @@ class Library:
 
 
 class Linker:
-    """Links objects against one runtime library, in a folder of its own. Safe to use from several threads."""
+    """Links objects against one runtime library. Safe to use from several threads."""
 
     def __init__(self, toolchain: Toolchain, runtime: RuntimeLibrary) -> None:
-        self._toolchain = toolchain
-        self._cleanup = ExitStack()
-        self._folder = self._cleanup.enter_context(temporary_folder())
-        self._runtime = runtime
-        (self._folder / runtime.soname).write_bytes(runtime.code)
-
-    def __enter__(self) -> Linker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._cleanup.close()
+        self._toolchain, self._runtime = toolchain, runtime
 
     def link(self, code: bytes, symbol: str) -> Library:
-        """Link one object that defines ``symbol``; an error if it needs symbols that the runtime and TVM-FFI lack."""
+        """Link one object that defines ``symbol``; an error if it needs symbols that the runtime and TVM-FFI lack.
+
+        Each link has a folder of its own: a kernel that empties the temporary folder must not affect the next one.
+        """
         if symbol not in elf.symbols(code):
             raise LinkError(f"the object does not define {symbol}: compile it with TVM-FFI enabled")
-        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+        with temporary_folder() as folder:
+            Path(folder, self._runtime.soname).write_bytes(self._runtime.code)
             Path(folder, "variant.o").write_bytes(code)
             Path(folder, "exports").write_text(f"{{ global: {symbol}; local: *; }};\n")
             command: list[str | Path] = [self._toolchain.ld, *FLAGS, "--no-undefined", "--version-script=exports"]
-            command += ["-o", "variant.so", "variant.o", self._folder / self._runtime.soname]
+            command += ["-o", "variant.so", "variant.o", self._runtime.soname]
             command += [self._toolchain.ffi / "libtvm_ffi.so", *host_libraries(self._toolchain)]
             try:
                 run(command, folder, symbol)

@@ -13,6 +13,7 @@ from precast.loader.contract.distribution.layers import LAYER_FILES, TABLE_FILE,
 from precast.loader.contract.distribution.reference import FolderReference, HubReference
 from precast.loader.contract.format.index import encode
 from precast.loader.errors import FetchError
+from precast.loader.regular_file import read_regular
 from precast.loader.transport.credentials import hub_token
 
 _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
@@ -37,11 +38,18 @@ def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple
     kept = 0
     for name, data in files.items():
         path = root / name
-        if name != TABLE_FILE and path.is_file() and path.read_bytes() == data:
+        if name != TABLE_FILE and _has(path, data):
             kept += len(data)
             continue
         write_atomically(path, data)
     return sum(map(len, files.values())) - kept, kept
+
+
+def _has(path: Path, data: bytes) -> bool:
+    try:
+        return read_regular(path, len(data)) == data
+    except OSError:
+        return False
 
 
 def push_to_hub(

@@ -92,27 +92,27 @@ def reproduce(
             expected[variant.identity_on_gpu][name] = held[name]
     different = _runtime(cache, runtime)
     same: list[ArtifactId] = []
-    with Linker(toolchain, runtime) as linker:
-        # In another order than a build: the order of compilation must not matter.
-        for outcome in executor.compile(plan, chosen[::-1], seconds=seconds):
-            show(outcome.variant)
-            if isinstance(outcome, Failed):
-                different[str(outcome.variant)] = f"it does not compile: {outcome.reason}"
-                continue
-            try:
-                record = assemble(
-                    outcome,
-                    variant_key(outcome.variant, toolchain, sources.digest(outcome.variant.source)),
-                    linker,
-                    toolchain,
-                )
-            except PrecastError as error:
-                different[str(outcome.variant)] = f"it cannot be assembled: {error}"
-                continue
-            built = built_artifacts(outcome.variant, record, plan.profiles)
-            good, bad = _compare(cache, expected[outcome.variant.identity_on_gpu], built)
-            same += good
-            different.update(bad)
+    linker = Linker(toolchain, runtime)
+    # In another order than a build: the order of compilation must not matter.
+    for outcome in executor.compile(plan, chosen[::-1], seconds=seconds):
+        show(outcome.variant)
+        if isinstance(outcome, Failed):
+            different[str(outcome.variant)] = f"it does not compile: {outcome.reason}"
+            continue
+        try:
+            record = assemble(
+                outcome,
+                variant_key(outcome.variant, toolchain, sources.digest(outcome.variant.source)),
+                linker,
+                toolchain,
+            )
+        except PrecastError as error:
+            different[str(outcome.variant)] = f"it cannot be assembled: {error}"
+            continue
+        built = built_artifacts(outcome.variant, record, plan.profiles)
+        good, bad = _compare(cache, expected[outcome.variant.identity_on_gpu], built)
+        same += good
+        different.update(bad)
     return Reproduction(
         same=tuple(sorted(same, key=str)),
         different=different,

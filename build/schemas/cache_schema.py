@@ -21,7 +21,7 @@ from precast.build.schemas.schema_parts import (
     table_of,
     text_of,
 )  # fmt: skip
-from precast.loader.contract.format import artifact, index, signature
+from precast.loader.contract.format import artifact, index, signature, tuning
 from precast.loader.contract.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
 from precast.loader.contract.format.program import expression, host_program
 
@@ -44,7 +44,7 @@ def _index() -> Schema:
     blob = {"$ref": "#/$defs/blob"}
     runtime = object_of({"soname": text_of(SONAME), "host": {"$ref": "#/$defs/host"}, "blob": blob})
     entry = object_of(
-        {"sha256": text_of(SHA256), "size": count_up_to(index.OP_LIMIT), "artifacts": count_up_to(1_000_000)}
+        {"sha256": text_of(SHA256), "size": count_up_to(index.OP_LIMIT), "artifacts": count_up_to(index.MOST_ARTIFACTS)}
     )
     root = object_of(
         {
@@ -68,7 +68,7 @@ def _op() -> Schema:
             "op": text_of(OP_NAME),
             "doc": {"type": "string"},
             "keys": list_of(_key(), 256),
-            "artifacts": list_of({"$ref": "#/$defs/artifact"}, 1_000_000),
+            "artifacts": list_of({"$ref": "#/$defs/artifact"}, index.MOST_ARTIFACTS),
             "tuning": list_of({"$ref": "#/$defs/table"}, index.TUNING_LIMIT),
         },
         optional=("doc", "tuning"),
@@ -175,7 +175,9 @@ def _table() -> Schema:
             "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
             "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
             "variants": {**list_of(variant, 10_000), "minItems": 1},
-            "rows": list_of(object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), 100_000),
+            "rows": list_of(
+                object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), tuning.MOST_ROWS
+            ),
         }
     )
 

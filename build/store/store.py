@@ -7,6 +7,7 @@ remote cache, a file that this machine lacks is fetched from there, and a file t
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,14 +17,17 @@ import zstandard
 from precast.build.disk.last_use import mark_used
 from precast.build.disk.memo import Memo
 from precast.build.disk.scratch import WRITING, sweep, write_atomically
+from precast.build.errors import StoreError
 from precast.build.store.key import artifact_key
 from precast.build.store.record import Record
-from precast.build.store.remote import Remote
+from precast.build.store.remote import LIMIT, Remote
 from precast.build.store.requested_facts import RequestedFacts, decode_requested_facts, encode_requested_facts
 from precast.loader.errors import FormatError
+from precast.loader.regular_file import read_regular
 
 _LEVEL = 3
 _RECORD_LIMIT = 1 << 30
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 _MOST_SETS = 16  # a variant that requests facts in more ways is built again now and then
 
 
@@ -53,6 +57,7 @@ class Store:
         self._warn = warn
         self.remote = remote
         self._refused: set[Path] = set()
+        self._read_only = False
         self._not_in_remote: set[str] = set()
         self._in_remote: set[str] = set()
 
@@ -115,8 +120,19 @@ class Store:
 
     def write(self, key: str, kind: str, data: bytes) -> None:
         """Write a file, here and to the remote cache."""
-        write_atomically(self._path(key, kind), data)
+        self._keep(self._path(key, kind), data)
         self._send(_name(key, kind), data)
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        """Write a file here; a store that this user may only read is left as it is, with a warning."""
+        try:
+            write_atomically(path, data)
+        except StoreError as error:
+            if getattr(error.__cause__, "errno", None) not in _READ_ONLY:
+                raise
+            if not self._read_only:
+                self._read_only = True
+                self._warn(f"the store {self.path} is read-only: what this build compiles is not kept for the next one")
 
     def send_missing(self, files: Iterable[tuple[str, str]]) -> None:
         """Send those of these files, given by key and kind, that the remote cache lacks. It is listed once.
@@ -133,7 +149,7 @@ class Store:
         for name in sorted(unsure.keys() - listed):
             key, kind = unsure[name]
             with contextlib.suppress(FormatError, OSError):
-                data = self._path(key, kind).read_bytes()
+                data = read_regular(self._path(key, kind), LIMIT)
                 _check(key, kind, data)
                 self._send(name, data)
 
@@ -145,8 +161,10 @@ class Store:
     def _load(self, key: str, kind: str, *, fetch: bool = True) -> bytes | None:
         path = self._path(key, kind)
         try:
-            data = path.read_bytes()
-        except OSError:
+            data = read_regular(path, LIMIT)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                self.refuse(path, error.strerror)
             return self._fetch(key, kind) if fetch else None
         mark_used(path)
         return data
@@ -160,7 +178,7 @@ class Store:
             data = self.remote.fetch(name)
             if data is not None:
                 _check(key, kind, data)
-                write_atomically(self._path(key, kind), data)
+                self._keep(self._path(key, kind), data)
                 self._in_remote.add(name)
                 return data
         except FormatError as error:

@@ -14,6 +14,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result
+from precast.loader.terminal_text import on_one_line
 
 if TYPE_CHECKING:
     from precast.build.cache.diff import Difference, InputChange
@@ -46,8 +47,8 @@ def command(
 def input_line(change: InputChange) -> str:
     """An input that has changed, with the ops that it is an input of."""
     ops = ", ".join(sorted({artifact.op for artifact in change.artifacts}))
-    before, after = (text[:12] or "nothing" for text in (change.before, change.after))
-    return f"~ {change.name} {before} -> {after}: {count(len(change.artifacts), 'artifact')} of {ops}"
+    before, after = (on_one_line(text[:12]) or "nothing" for text in (change.before, change.after))
+    return f"~ {on_one_line(change.name)} {before} -> {after}: {count(len(change.artifacts), 'artifact')} of {ops}"
 
 
 def lines(result: Difference) -> Iterator[str]:
@@ -55,11 +56,11 @@ def lines(result: Difference) -> Iterator[str]:
     if result.same:
         yield f"the same, byte for byte: {count(result.unchanged, 'artifact')}"
         return
-    yield from (f"cache: {change}" for change in result.cache)
+    yield from (f"cache: {on_one_line(change)}" for change in result.cache)
     yield from (f"- {name}" for name in result.removed)
     yield from (f"+ {name}" for name in result.added)
     for name, changes in result.changed.items():
-        yield f"~ {name}: {', '.join(map(str, changes))}"
+        yield f"~ {name}: {', '.join(map(on_one_line, changes))}"
     if not (result.cache or result.removed or result.added or result.changed):
         yield "only the compression differs"
     counts = {"added": result.added, "removed": result.removed, "changed": result.changed}

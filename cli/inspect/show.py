@@ -18,6 +18,7 @@ from precast.cli.shared.output import print_result
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
 from precast.loader.resolve.cache import Cache
+from precast.loader.terminal_text import on_one_line
 
 if TYPE_CHECKING:
     from precast.build.store.record import Record
@@ -71,15 +72,15 @@ def _input_lines(row: dict[str, Any]) -> Iterator[str]:
     for title in ("inputs", "installed", "gpu"):
         for name, answer in row.get(title, {}).items():
             shown = "missing" if answer in (None, "") else answer
-            yield f"  {'gpu ' if title == 'gpu' else ''}{name} = {shown}"
-    yield from (f"  untracked input: {name}" for name in row.get("unsteady", ()))
+            yield f"  {'gpu ' if title == 'gpu' else ''}{on_one_line(name)} = {on_one_line(shown)}"
+    yield from (f"  untracked input: {on_one_line(name)}" for name in row.get("unsteady", ()))
     if "installed" not in row:
         yield "  The store has no record of it: what it read from installed packages is not known on this machine."
 
 
 def describe(op: str, artifact: Artifact, doc: str = "") -> list[str]:
     """An artifact in full, one fact per line; ``doc`` is its author's description of the op."""
-    return [f"{name + ':':<12}{value}" for name, value in _facts(op, artifact, doc)]
+    return [f"{name + ':':<12}{on_one_line(value)}" for name, value in _facts(op, artifact, doc)]
 
 
 def _facts(op: str, artifact: Artifact, doc: str) -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, TextIO
 
+from precast.loader.terminal_text import on_one_line, visible
+
 _GAP = 2
 _NARROWEST = 12  # the least width of a column that is narrowed to fit a terminal
 
@@ -36,7 +38,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], width: int | No
            threads: 128
     """
     width = width or terminal_width(sys.stdout)
-    cells = [list(map(str, row)) for row in [head, *rows]]
+    cells = [list(map(on_one_line, row)) for row in [head, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if width is not None and _total(widths) > width:
         narrowed = _narrowed(cells, widths, width)
@@ -143,12 +145,12 @@ def as_json(data: Any) -> str:
 
 
 def print_result(data: Any, text: str, json_output: bool) -> None:
-    """Print a result on stdout, as JSON or as text.
+    """Print a result on stdout, as JSON or as text, in which control characters are escaped: a cache may have any.
 
     >>> print_result({"variants": 2}, "2 variants", False)
     2 variants
     """
-    print(as_json(data) if json_output else text)
+    print(as_json(data) if json_output else visible(text))
 
 
 def print_result_of_each(

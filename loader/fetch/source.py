@@ -6,12 +6,13 @@ first. So a tag or branch that moves during a fetch does not mix two caches.
 
 from __future__ import annotations
 
+import errno
 import platform
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
 from precast.loader.contract.distribution.image import CONFIG_TYPE, read_layers, read_manifest
@@ -36,13 +37,15 @@ from precast.loader.contract.format.fields import as_object, get, read_json
 from precast.loader.contract.format.index import INDEX_LIMIT
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
-from precast.loader.transport.answer import Body
+from precast.loader.regular_file import open_regular, read_regular
+from precast.loader.transport.answer import CHUNK, Body
 from precast.loader.transport.credentials import Login, hub_token, registry_login
 from precast.loader.transport.registry import Registry, checked_version
 from precast.loader.transport.web import Web, shown
 
 HUB = "https://huggingface.co"
 _HUB_LIMIT = 16 << 20
+_NOT_FILES = {errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EISDIR}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -139,25 +142,25 @@ class DiskFiles:
     @contextmanager
     def open(self, name: str, offset: int, size: int) -> Iterator[Iterator[bytes]]:
         try:
-            with open(self._root / name, "rb") as file:
+            with open(open_regular(self._root / name), "rb") as file:
                 file.seek(offset)
-                yield iter(lambda: file.read(min(1 << 16, offset + size - file.tell())), b"")
+                yield _parts(file, size)
         except FileNotFoundError:
             raise FetchError(f"{self._root / name} is missing: if the cache was replaced, run this again") from None
         except PermissionError:
             raise FetchError(f"{self._root / name} is not readable by this user: check its permissions") from None
+        except OSError as error:
+            if error.errno not in _NOT_FILES:
+                raise
+            raise FetchError(f"{self._root / name} is a link, or not a regular file: copy the folder") from None
 
     def read(self, name: str, limit: int) -> bytes | None:
         try:
-            with open(self._root / name, "rb") as file:
-                data = file.read(limit + 1)
+            return read_regular(self._root / name, limit)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise FetchError(f"{self._root / name} cannot be read ({error.strerror}): check the folder") from None
-        if len(data) > limit:
-            raise FetchError(f"{self._root / name} has more than the limit of {limit} bytes: check the folder")
-        return data
 
 
 class RegistryFiles:
@@ -257,6 +260,12 @@ def _layered(files: Files, pinned: str) -> Source:
         return Source(files=files, pinned=pinned)
     layers = parse_layers(read_json(table, limit=TABLE_LIMIT))
     return Source(files=files, pinned=pinned, layers=layers, layer_names=LAYER_FILES)
+
+
+def _parts(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size > 0 and (part := file.read(min(CHUNK, size))):
+        size -= len(part)
+        yield part
 
 
 def _range(offset: int, size: int) -> dict[str, str]:

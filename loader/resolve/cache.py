@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.config import suggest
 from precast.loader.contract.format.index import INDEX_LIMIT, Index, OpEntry, digest
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.fast_start.zstandard_backend import zstandard_backend
 from precast.loader.fork_safe import OnceTable
 from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.regular_file import FLAGS, read_at_most
 
 if TYPE_CHECKING:
     from precast.loader.resolve.pins import Pins
 
 OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
-_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Cache:
@@ -47,7 +48,7 @@ class Cache:
         self._pinned = pins is not None  # an index that no pin names does not get past __init__
         if not self.path.is_dir():
             raise CacheError(f"{path} is not a folder that can be read: give the folder of a cache")
-        data = self._file("index.json", limit=INDEX_LIMIT)
+        data = self.file("index.json", limit=INDEX_LIMIT)
         self.digest = digest(data)
         self.index = self._decode_index(data)
         if pins is not None:
@@ -69,13 +70,13 @@ class Cache:
         """The artifacts of an op, from its file, whose digest is in ``index.json``."""
         entry = self.index.ops.get(op)
         if entry is None:
-            raise OpNotFound(f"cache {self.name!r} holds no op {op!r}: it has {', '.join(sorted(self.index.ops))}")
+            raise OpNotFound(f"cache {self.name!r} holds no op {op!r}{suggest(op, self.index.ops)}")
         return self._ops.get(op, lambda: self._read_op(op, entry))
 
     def read(self, blob: Blob) -> bytes:
         """The decoded bytes of a blob, which are exactly those that the index promises."""
         name = f"blobs/{blob.sha256}"
-        data = self._decode(blob, self._file("blobs", blob.sha256, limit=blob.stored, exact=True), name)
+        data = self._decode(blob, self.file("blobs", blob.sha256, limit=blob.stored, exact=True), name)
         if len(data) != blob.size or digest(data) != blob.sha256:
             raise self._corrupt(name, "its content is not what the index promises")
         return data
@@ -95,7 +96,7 @@ class Cache:
 
     def _read_op(self, op: str, entry: OpEntry) -> OpReader:
         name = f"{op}.json"
-        data = self._file("ops", name, limit=entry.size, exact=True)
+        data = self.file("ops", name, limit=entry.size, exact=True)
         if digest(data) != entry.sha256:
             raise self._corrupt(f"ops/{name}", "its digest is not the one in index.json")
         try:
@@ -133,8 +134,11 @@ class Cache:
             raise self._corrupt(name, "it needs a dictionary, and the index names no readable one")
         return self._dictionary.get(blob.sha256, lambda: zstandard_backend().ZstdCompressionDict(self.read(blob)))
 
-    def _file(self, *parts: str, limit: int, exact: bool = False) -> bytes:
-        """A regular file of the cache, reached without following a link, and no longer than ``limit``."""
+    def file(self, *parts: str, limit: int, exact: bool = False) -> bytes:
+        """A regular file of the cache, reached without following a link, and no longer than ``limit``.
+
+        Its bytes are not checked.
+        """
         name = "/".join(parts)
         try:
             with _open_beneath(self.path, parts) as held:
@@ -144,7 +148,7 @@ class Cache:
                     unsafe = _unsafe(os.fstat(part), self._pinned)
                     if unsafe:
                         raise CacheError(f"{self.path.joinpath(*parts[:depth])} {unsafe}")
-                data = _read_at_most(held[-1], limit + 1)
+                data = read_at_most(held[-1], limit + 1)
         except FileNotFoundError:
             raise self._missing(name) from None
         except OSError as error:
@@ -177,22 +181,12 @@ def _open_beneath(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
     held = [os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)]
     try:
         for folder in parts[:-1]:
-            held.append(os.open(folder, _OPEN | os.O_DIRECTORY, dir_fd=held[-1]))
-        held.append(os.open(parts[-1], _OPEN | os.O_NONBLOCK, dir_fd=held[-1]))
+            held.append(os.open(folder, FLAGS | os.O_DIRECTORY, dir_fd=held[-1]))
+        held.append(os.open(parts[-1], FLAGS, dir_fd=held[-1]))
         yield held
     finally:
         for descriptor in held:
             os.close(descriptor)
-
-
-def _read_at_most(file: int, most: int) -> bytes:
-    """A file's bytes, read in parts of its size: a buffer of ``most`` bytes takes longer to allocate than to fill."""
-    chunks: list[bytes] = []
-    part = os.fstat(file).st_size + 1
-    while most > 0 and (chunk := os.read(file, min(most, part))):
-        chunks.append(chunk)
-        most -= len(chunk)
-    return b"".join(chunks)
 
 
 def _unsafe(facts: os.stat_result, pinned: bool) -> str | None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Refusal = ConfigError | CacheError
 
+MOST_OF_ONE_CONFIG = 4096
+"""The artifacts of an op that may agree in every key that is not tuned: all of them are judged for one request."""
 _MALFORMED = (-1,)  # sorts before all others, so that it is parsed, refused and skipped
 
 
@@ -81,11 +83,22 @@ def for_each_source(
 
 def may_serve(source: CachedOp, required: Requirements, machine: Machine) -> Iterator[int]:
     """The positions of the rows that may serve, by a quick test of rows that are not parsed yet."""
-    bucket = bucketing(source.op.keys)
-    for position in source.op.positions(bucket, bucket(required.values)):
+    for position in of_one_config(source, required):
         row = source.op.rows[position]
         if not required.differing(row.get("config")) and _may_run(row, machine):
             yield position
+
+
+def of_one_config(source: CachedOp, required: Requirements) -> list[int]:
+    """The positions of the rows that agree with a request in every key that is not tuned."""
+    bucket = bucketing(source.op.keys)
+    positions = source.op.positions(bucket, bucket(required.values))
+    if len(positions) > MOST_OF_ONE_CONFIG:
+        raise CacheError(
+            f"op {source.op.op!r} has {len(positions)} artifacts of one config, more than the {MOST_OF_ONE_CONFIG} that"
+            " a loader judges: build fewer tuned variants"
+        )
+    return positions
 
 
 def _may_run(row: Mapping[str, Any], machine: Machine) -> bool:

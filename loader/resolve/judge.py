@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
 
@@ -12,10 +13,13 @@ from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
-from precast.loader.resolve.choose import for_each_source, may_serve
+from precast.loader.resolve.choose import for_each_source, may_serve, of_one_config
 from precast.loader.resolve.resolution import Accepted, Rejected, Resolution
 from precast.loader.resolve.rules import objections
 from precast.loader.resolve.rules import reservation as reservation_of
+
+MOST_JUDGED = 1000
+"""The artifacts of an op that an explanation judges: those whose configs are nearest to the request."""
 
 
 def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Accepted | Rejected:
@@ -24,10 +28,13 @@ def judge(candidate: Candidate, required: Requirements, machine: Machine) -> Acc
     config = candidate.artifact.config
     if reasons:
         differing = required.differing(config)
-        distance = sum(_distance(config.get(name), required.values[name]) for name in differing)
-        return Rejected(candidate, reasons, differing, distance)
+        return Rejected(candidate, reasons, differing, _distance_in(differing, config, required))
     reservation = reservation_of(candidate, machine)
     return Accepted(candidate, required.literal(config), reservation)
+
+
+def _distance_in(differing: Iterable[str], config: Mapping[str, object], required: Requirements) -> float:
+    return sum(_distance(config.get(name), required.values[name]) for name in differing)
 
 
 def _distance(first: object, second: object) -> float:
@@ -67,16 +74,21 @@ def resolve(
     sources
         The op in each cache that has it.
     full
-        Whether to judge those that differ in config or target, too: True to explain, False to choose for a problem.
-        Without a problem, use ``choose``, which does less.
+        Whether to judge those that differ in config or target, too, the nearest ``MOST_JUDGED`` of each source: True to
+        explain, False to choose for a problem. Without a problem, use ``choose``, which does less.
     notes
         Further notes for the text of the decision.
     """
     sources = tuple(sorted(sources, key=lambda source: source.precedence))
     noted: list[str] = []
-    verdicts, refused = for_each_source(
-        request, sources, lambda source, required: _verdicts(source, required, machine, full, noted)
-    )
+    unjudged = [0]
+
+    def verdicts_of(source: CachedOp, required: Requirements) -> Iterator[Accepted | Rejected]:
+        positions = _nearest(source, required) if full else may_serve(source, required, machine)
+        unjudged[0] += len(source.op.rows) - len(positions) if isinstance(positions, list) else 0
+        return _verdicts(source, positions, required, machine, noted)
+
+    verdicts, refused = for_each_source(request, sources, verdicts_of)
     accepted = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
     rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejected)]
     noted += [f"cache {source.cache!r} was left out: {refusal}" for source, refusal in refused]
@@ -87,6 +99,7 @@ def resolve(
         tuple(sorted(rejected, key=lambda r: (len(r.differing), len(r.reasons), r.distance, *r.candidate.listed))),
         (*notes, *noted),
         sources,
+        unjudged=unjudged[0],
     )
     if request.problem is None or not accepted:
         return resolution
@@ -107,7 +120,9 @@ def resolve_every(
     verdicts = [
         verdict
         for source in sources
-        for verdict in _verdicts(source, Requirements(source.op.keys, {}, verified), machine, True, noted)
+        for verdict in _verdicts(
+            source, range(len(source.op.rows)), Requirements(source.op.keys, {}, verified), machine, noted
+        )
     ]
     accepted = preferred((v for v in verdicts if isinstance(v, Accepted)), _listed)
     rejected = sorted(
@@ -138,11 +153,27 @@ def preferred(
 
 
 def _verdicts(
-    source: CachedOp, required: Requirements, machine: Machine, full: bool, notes: list[str]
+    source: CachedOp, positions: Iterable[int], required: Requirements, machine: Machine, notes: list[str]
 ) -> Iterator[Accepted | Rejected]:
-    """A judgement of every artifact of a source, or of those that may serve."""
-    for position in range(len(source.op.rows)) if full else may_serve(source, required, machine):
+    """A judgement of each of these artifacts of a source."""
+    for position in positions:
         try:
             yield judge(Candidate(source, source.op.artifact(position)), required, machine)
         except FormatError as error:
             notes.append(f"cache {source.cache!r}: an artifact was left out: {error}")
+
+
+def _nearest(source: CachedOp, required: Requirements) -> list[int]:
+    """The positions of the rows to judge: all of a few, else those whose configs are nearest to the request. All that
+    serve it are among them."""
+    every = range(len(source.op.rows))
+    if len(every) <= MOST_JUDGED:
+        return list(every)
+    exact = of_one_config(source, required)
+
+    def apart(position: int) -> tuple[int, float]:
+        config = source.op.rows.configs[position]
+        differing = required.differing(config)
+        return len(differing), _distance_in(differing, config, required) if isinstance(config, Mapping) else 0.0
+
+    return sorted({*exact, *nsmallest(MOST_JUDGED, every, key=apart)})

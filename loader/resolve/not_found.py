@@ -44,7 +44,7 @@ def _message(resolution: Resolution) -> Iterator[str]:
         artifact = rejected.candidate.artifact
         where = f"{artifact.target} {artifact.key[:12]} {rejected.candidate.source.cache}"
         yield _cut(f"  {where}: {'; '.join(rejected.reasons)}")
-    others = len(resolution.rejected) - len(nearest)
+    others = len(resolution.rejected) + resolution.unjudged - len(nearest)
     if others:
         yield f"and {others} more: loader.explain(...) lists them"
     yield from (f"note: {note}" for note in resolution.notes)

@@ -14,6 +14,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
+from precast.loader.terminal_text import visible
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.estimate import Choice
@@ -40,7 +41,10 @@ class Rejected(Immutable):
 
 
 class Resolution(Immutable):
-    """A whole decision: what serves the request, the best first, and what does not, the nearest first."""
+    """A whole decision: what serves the request, the best first, and what does not, the nearest first.
+
+    ``unjudged`` counts further artifacts, whose configs differ more than those of a thousand others.
+    """
 
     request: Request
     machine: Machine
@@ -49,6 +53,7 @@ class Resolution(Immutable):
     notes: tuple[str, ...] = ()
     sources: tuple[CachedOp, ...] = field(default=(), repr=False)
     measured: Choice | None = None
+    unjudged: int = 0
 
     @property
     def chosen(self) -> Candidate | None:
@@ -76,10 +81,12 @@ def render(resolution: Resolution) -> str:
     lines += _table([(verdict, *_facts(candidate), why) for verdict, candidate, why in rows])
     if not rows:
         lines.append("  no candidate")
+    if resolution.unjudged:
+        lines.append(f"  and {resolution.unjudged} more, which differ more")
     lines += [f"  note: {note}" for note in resolution.notes]
     if resolution.chosen is None:
         lines += advice(resolution)
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def rows_of(resolution: Resolution) -> Iterator[tuple[str, Candidate, str]]:

@@ -125,7 +125,12 @@ Rule = Callable[[Candidate, Requirements, Machine], "str | None"]
 def _reasons(
     rules: tuple[Rule, ...], candidate: Candidate, required: Requirements, machine: Machine
 ) -> tuple[str, ...]:
-    return tuple(reason for rule in rules if (reason := rule(candidate, required, machine)))
+    reasons = tuple(reason for rule in rules if (reason := rule(candidate, required, machine)))
+    if all(map(str.isprintable, reasons)):
+        return reasons
+    with IMPORT_LOCK:
+        from precast.loader.terminal_text import on_one_line
+    return tuple(map(on_one_line, reasons))
 
 
 def _runtime_hosts(candidate: Candidate) -> list[Any]:

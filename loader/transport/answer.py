@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FetchError
@@ -14,6 +14,7 @@ from precast.loader.transport.patience import Patience, Stopped, TransientError
 CHUNK = 1 << 16
 BROKEN = (OSError, http.client.HTTPException)
 """The exceptions of a broken connection."""
+_TOO_SLOW = "it arrived at less than {} bytes per second"
 _MESSAGE = 300  # characters of a server's message that an error repeats
 
 
@@ -32,30 +33,38 @@ class Answer(Immutable, kw_only=True):
 
 
 class Body:
-    """An answer whose body is still to be read, in parts."""
+    """An answer whose body is still to be read, in parts. ``allow`` sets the time until which the connection stays."""
 
     def __init__(
-        self, answer: Answer, response: http.client.HTTPResponse, patience: Patience, stop: threading.Event
+        self,
+        answer: Answer,
+        response: http.client.HTTPResponse,
+        patience: Patience,
+        stop: threading.Event,
+        allow: Callable[[float], None],
     ) -> None:
         self.answer = answer
-        self._response, self._patience, self._stop = response, patience, stop
+        self._response, self._patience, self._stop, self._allow = response, patience, stop, allow
 
     def chunks(self, most: int) -> Iterator[bytes]:
         """At most ``most`` bytes, as they arrive. A shorter body is not an error here: callers check the size."""
         deadline = self._patience.deadline(most)
+        self._allow(deadline)  # also for what is not the body: the sizes of its chunks, and trailers
         while most > 0:
             try:
                 chunk = self._response.read1(min(most, CHUNK))
             except BROKEN as error:
                 if self._stop.is_set():
                     raise Stopped from None
+                if time.monotonic() > deadline:
+                    raise TransientError(_TOO_SLOW.format(self._patience.slowest)) from None
                 raise TransientError(f"the connection broke ({reason_of(error)})") from None
-            if not chunk:
-                return
             if self._stop.is_set():
                 raise Stopped
-            if time.monotonic() > deadline:
-                raise TransientError(f"it arrived at less than {self._patience.slowest} bytes per second")
+            if time.monotonic() > deadline:  # also at the end: a connection that was ended looks like one
+                raise TransientError(_TOO_SLOW.format(self._patience.slowest))
+            if not chunk:
+                return
             most -= len(chunk)
             yield chunk
 

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from precast.loader.contract.format.index import Index
+from precast.loader.contract.format.index import INDEX_LIMIT, Index
 from precast.loader.errors import FormatError
+from precast.loader.regular_file import read_regular
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -41,11 +42,14 @@ def content_problem(path: Path) -> str | None:
     if not any(p.name not in _IGNORED and not p.name.startswith(INSIDE) for p in path.iterdir()):
         return None
     try:
-        Index.decode((path / "index.json").read_bytes())
+        data = read_regular(path / "index.json", INDEX_LIMIT)
+        Index.decode(data)
     except FileNotFoundError:
         return f"{path} is not a cache and not empty: choose an empty or a new folder"
+    except OSError as error:
+        return f"{path}/index.json cannot be read ({error.strerror}): choose an empty or a new folder"
     except FormatError as error:
-        if '"precast-cache"' not in (path / "index.json").read_text(errors="replace"):
+        if b'"precast-cache"' not in data:
             return f"{path}/index.json is not a cache's ({error}): choose an empty or a new folder"
     return None
 

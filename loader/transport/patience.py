@@ -34,8 +34,9 @@ class Stopped(Exception):
 
 
 class Patience(Immutable, kw_only=True):
-    """How long to wait: ``tries`` without any progress, ``timeout`` seconds for a server's next bytes, and ``slowest``
-    bytes a second. The first pause has about ``first`` seconds, each further one twice as many, at most ``longest``.
+    """How long to wait: ``tries`` without any progress, ``timeout`` seconds for a server's next bytes, twice that for
+    all headers, and ``slowest`` bytes a second for the rest. The first pause has about ``first`` seconds, each further
+    one twice as many, at most ``longest``.
     """
 
     tries: int = 6
@@ -59,6 +60,10 @@ class Patience(Immutable, kw_only=True):
     def deadline(self, size: int) -> float:
         """The time of the monotonic clock by which ``size`` bytes must have arrived."""
         return time.monotonic() + 10 * self.timeout + size / max(self.slowest, 1)
+
+    def answer_by(self, sent: int) -> float:
+        """The time of the monotonic clock by which ``sent`` bytes must be sent and all headers must have come."""
+        return time.monotonic() + 2 * self.timeout + sent / max(self.slowest, 1)
 
     def persist(
         self,

@@ -22,6 +22,7 @@ from precast.loader.contract.distribution.reference import is_loopback
 from precast.loader.errors import FetchError
 from precast.loader.transport.answer import BROKEN, CHUNK, Answer, Body, reason_of
 from precast.loader.transport.patience import Patience, Stopped, TransientError, retry_after
+from precast.loader.transport.watchdog import Watchdog
 from precast.loader.version import VERSION
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Web:
         self._busy: set[http.client.HTTPConnection] = set()
         self._tls: ssl.SSLContext | None = None
         self._lock = threading.Lock()
+        self._watchdog = Watchdog()
 
     def __enter__(self) -> Web:
         return self
@@ -104,7 +106,9 @@ class Web:
                 pause = retry_after(response.headers.get("Retry-After"), time.time())
                 message = Answer(url=url, status=response.status, headers={}, data=_glimpse(response)).message
                 raise TransientError(f"the server answered {response.status} {message}".strip(), pause)
-            yield Body(answer, response, self.patience, self.stop)
+            yield Body(
+                answer, response, self.patience, self.stop, lambda until: self._watchdog.allow(connection, until)
+            )
             done = True
         finally:
             self._leave(url, connection, response, done=done)
@@ -120,13 +124,20 @@ class Web:
             path, headers = url, {**headers, **_proxy_login(proxy)}
         while True:
             connection, fresh = self._connection(url, proxy)
+            self._watchdog.allow(connection, self.patience.answer_by(len(body or b"")))
             try:
                 connection.request(method, path, body=body, headers=dict(headers))
-                return connection, connection.getresponse()
+                response = connection.getresponse()
+                if not self._watchdog.is_late(connection):  # else its headers end where the connection was ended
+                    return connection, response
+                raise http.client.IncompleteRead(b"")
             except BaseException as error:
+                late = self._watchdog.is_late(connection)
                 self._drop(connection)
                 if self.stop.is_set():
                     raise Stopped from None
+                if late:
+                    raise TransientError(f"no whole answer in {2 * self.patience.timeout:g} s") from None
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise FetchError(
                         f"{shown(url)}: its certificate is not trusted ({error.verify_message}): check the address, or"
@@ -180,11 +191,13 @@ class Web:
             response.close()
             self._drop(connection)
             return
+        self._watchdog.release(connection)
         with self._lock:
             self._busy.discard(connection)
             self._idle.setdefault(_origin(url), []).append(connection)
 
     def _drop(self, connection: http.client.HTTPConnection) -> None:
+        self._watchdog.release(connection)
         with self._lock:
             self._busy.discard(connection)
         connection.close()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from precast.loader.contract.format.assumptions import Assumptions
     from precast.loader.contract.format.program.host_program import HostProgram
 
-BLOB_LIMIT = 1 << 30
+BLOB_LIMIT = 64 << 20
 _REMEMBERED = 1000
 HOSTS = ("x86_64", "aarch64")
 ENCODINGS = ("raw", "zstd", "zstd+dictionary")

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format.patterns import SCALARS
@@ -41,6 +42,9 @@ DTYPE_NAMES = {**{d: d for d in DTYPES}, **_DTYPE_ALIASES}
 _DEPTH = 12
 _NUMBER = "([0-9]{1,18})"
 _TEXT = 1024
+_ITEMS = 4096
+_NAMED = 50  # words in a message
+_COMPARED = 300
 
 
 def dtype_name(value: object) -> str:
@@ -75,11 +79,20 @@ def suggest(word: str, names: Iterable[str], otherwise: str = "") -> str:
     with IMPORT_LOCK:
         import difflib  # only errors need it
     words = sorted(map(str, names))
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word, _similar(word, words), n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]!r}?" + (f" {otherwise[0].upper()}{otherwise[1:]}" if otherwise else "")
-    listed = f"; it takes one of: {', '.join(words)}" if words else ""
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    listed = f"; it takes one of: {', '.join(words[:_NAMED])}{more}" if words else ""
     return f"{listed}; {otherwise}" if otherwise else listed
+
+
+def _similar(word: str, words: list[str]) -> list[str]:
+    """The words that share the most pairs of letters with one, of many: to compare a pair of words takes 0.2 ms."""
+    if len(words) <= _COMPARED:
+        return words
+    pairs = set(map("".join, pairwise(word)))
+    return sorted(words, key=lambda other: sum(pair in other for pair in pairs), reverse=True)[:_COMPARED]
 
 
 def to_value(value: object, depth: int = 0) -> Value:
@@ -105,6 +118,8 @@ def to_value(value: object, depth: int = 0) -> Value:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
+        if len(value) > _ITEMS:
+            raise ConfigError(f"a list of {len(value)} items is not a config value: {_ITEMS} at most")
         return tuple(to_value(v, depth + 1) for v in value)
     raise ConfigError(f"{type(value).__name__} is not a config value: use str, int, float, bool, None or lists of them")
 

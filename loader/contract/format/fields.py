@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Object = Mapping[str, Any]
 
 MISSING = object()
+MOST_VALUES = 2_000_000
+"""The values that are parsed at once: lists, objects, and what is in them."""
 
 
 def read_json(data: bytes, *, limit: int) -> Any:
@@ -39,8 +41,15 @@ def read_text(data: bytes, *, limit: int) -> str:
         raise FormatError(f"not JSON: {error}") from None
 
 
-def parse_json(text: str) -> Any:
-    """Parse a JSON text. Raises a FormatError for a repeated key and for NaN."""
+def parse_json(text: str, *, most: int = MOST_VALUES) -> Any:
+    """Parse a JSON text. Raises a FormatError for a repeated key, for NaN, and for more values than ``most``.
+
+    >>> parse_json("[1, 2]", most=1)
+    Traceback (most recent call last):
+    precast.loader.errors.FormatError: more than the 1 values that this reader takes at...
+    """
+    if _values(text, most) > most:  # first: an empty list of two bytes takes a hundred in memory
+        raise FormatError(f"more than the {most} values that this reader takes at once")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except FormatError:
@@ -49,6 +58,11 @@ def parse_json(text: str) -> Any:
         raise FormatError("JSON nests too deep") from None
     except ValueError as error:
         raise FormatError(f"not JSON: {error}") from None
+
+
+def _values(text: str, most: int) -> int:
+    """At least as many values as a text has, from the characters that begin or separate them."""
+    return 0 if len(text) <= most else text.count("[") + text.count("{") + text.count(",")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ VERSION = 1
 INDEX_LIMIT = 16 << 20
 OP_LIMIT = 256 << 20
 TUNING_LIMIT = 100_000
+MOST_ARTIFACTS = 200_000  # of an op
 
 
 class Runtime(Immutable, kw_only=True):
@@ -66,7 +67,7 @@ class OpEntry(Immutable, kw_only=True):
         return cls(
             sha256=fields.matching(data, "sha256", SHA256, "a SHA-256 digest"),
             size=fields.count(data, "size", most=OP_LIMIT),
-            artifacts=fields.count(data, "artifacts", most=1_000_000),
+            artifacts=fields.count(data, "artifacts", most=MOST_ARTIFACTS),
         )
 
 

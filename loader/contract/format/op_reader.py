@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key
-from precast.loader.contract.format.index import OP_FORMAT, OP_LIMIT, TUNING_LIMIT, OpIndex, check_version, parse_key
+from precast.loader.contract.format.index import (
+    MOST_ARTIFACTS,
+    OP_FORMAT,
+    OP_LIMIT,
+    TUNING_LIMIT,
+    OpIndex,
+    check_version,
+    parse_key,
+)
 from precast.loader.contract.format.rows import Rows, split
 from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
@@ -47,7 +55,7 @@ class OpReader:
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
             raise FormatError(f"this is not the file of {op!r}", "op")
-        rows = parts[1] if parts else Rows.of(fields.items(root, "artifacts", fields.as_object, most=1_000_000))
+        rows = parts[1] if parts else Rows.of(fields.items(root, "artifacts", fields.as_object, most=MOST_ARTIFACTS))
         _refuse_repeated_keys(rows)
         return cls(
             op=op,

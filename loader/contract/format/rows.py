@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from precast.loader.contract.format import fields
+from precast.loader.contract.format.index import MOST_ARTIFACTS
 from precast.loader.errors import CacheError, FormatError
 
 _BEGIN, _END, _NEXT = '\n "artifacts": [\n', "\n ],\n", ' "doc": '
 _FIRST, _BETWEEN, _LAST = "  {\n", "\n  },\n", "\n  }"
 _CONFIG, _CONFIG_END = '\n   "config": ', "\n   }"
 _KEY = '\n   "key": "'
+
+_ROW_VALUES = 100_000
 
 Span = tuple[int, int]  # where a row begins and ends in the text
 
@@ -65,7 +68,7 @@ class Rows:
         """Parse a row. An error in its text means that the file is damaged, so the whole cache is refused."""
         try:
             begin, end = self._spans[position]
-            row = fields.as_object(fields.parse_json(self._text[begin:end]))
+            row = fields.as_object(fields.parse_json(self._text[begin:end], most=_ROW_VALUES))
             if row.get("config") != self.configs[position] or row.get("key") != self.keys[position]:
                 raise FormatError("not formatted as the other rows are")
         except FormatError as error:
@@ -75,7 +78,8 @@ class Rows:
 
 
 def split(text: str, path: str = "") -> tuple[str, Rows] | None:
-    """A file without its rows, and the rows; None if its layout is not that of ``encode``."""
+    """A file without its rows, and the rows; None if its layout is not that of ``encode``. Raises a FormatError for too
+    many rows."""
     begun, ended = text.find(_BEGIN), text.rfind(_END + _NEXT)
     begin = begun + len(_BEGIN)
     if begun < 0 or ended < begin:
@@ -85,6 +89,8 @@ def split(text: str, path: str = "") -> tuple[str, Rows] | None:
     spans: list[Span] = []
     while (end := text.find(_BETWEEN, begin, ended)) >= 0:
         spans.append((begin, end + len(_LAST)))
+        if len(spans) >= MOST_ARTIFACTS:
+            raise FormatError(f"more than the {MOST_ARTIFACTS} items that this reader takes", "artifacts")
         begin = end + len(_BETWEEN)
     spans.append((begin, ended))
     try:

@@ -9,6 +9,7 @@ from typing import Any
 from precast.loader.contract.format import fields
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError, FormatError
+from precast.loader.import_lock import IMPORT_LOCK
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str
@@ -184,7 +185,9 @@ class Signature(Immutable, kw_only=True):
                 raise FormatError(f"{argument.name!r} has another number of strides than sizes", "signature")
 
     def __str__(self) -> str:
-        return f"({', '.join(map(str, self.passed))})"
+        with IMPORT_LOCK:
+            from precast.loader.terminal_text import on_one_line
+        return on_one_line(f"({', '.join(map(str, self.passed))})")
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -18,7 +18,7 @@ _GPU = Pattern(r"[ -~]{1,128}", lambda t: 0 < len(t) <= 128 and t.isascii() and 
 LONGEST = 1e12  # microseconds: eleven days
 _SIZE = 2**63 - 1
 _VARIANTS = 10_000
-_ROWS = 100_000
+MOST_ROWS = 40_000  # of all tables of an op
 
 
 class Measured(Immutable, kw_only=True):
@@ -107,7 +107,7 @@ def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[
     measurements: dict[tuple[str, str, bytes], Measured] = {}
     for position, table in enumerate(tables):
         try:
-            for row in _rows(table):
+            for row in _rows(table, MOST_ROWS - len(measurements)):
                 if row.place in measurements:
                     raise FormatError("this problem occurs twice for this GPU")
                 for key in row.times:
@@ -119,7 +119,7 @@ def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[
     return tuple(measurements[identity] for identity in sorted(measurements))
 
 
-def _rows(table: object) -> list[Measured]:
+def _rows(table: object, most: int) -> list[Measured]:
     data = fields.known(fields.as_object(table), ("axes", "capability", "gpu", "rows", "variants"))
     gpu, capability = _machine(data)
     axes = fields.items(data, "axes", fields.text, most=32)
@@ -143,7 +143,7 @@ def _rows(table: object) -> list[Measured]:
         measured = dict(zip(keys, times, strict=True))
         return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=tilings)
 
-    return list(fields.items(data, "rows", row, most=_ROWS))
+    return list(fields.items(data, "rows", row, most=most))
 
 
 def _parse_variant(value: object) -> tuple[str, Tiling | None]:

@@ -89,7 +89,8 @@ typedef struct {
 PRECAST_API precast_status precast_get(precast_caches *caches, const precast_request *request, precast_kernel **kernel,
                                        char **error);
 
-/* The decision that precast_get would make, as text: each candidate, and why it was taken or refused. */
+/* The decision that precast_get would make, as text: each candidate, of thousands the nearest, and why it was taken or
+ * refused. */
 PRECAST_API precast_status precast_explain(precast_caches *caches, const precast_request *request, char **text,
                                            char **error);
 

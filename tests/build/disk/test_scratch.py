@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.disk.scratch import WRITING, scratch_file, scratch_folder, sweep, write_atomically
+from precast.build.disk.scratch import (
+    WRITING,
+    TemporaryLost,
+    scratch_file,
+    scratch_folder,
+    sweep,
+    temporary_folder,
+    write_atomically,
+)
 from precast.build.errors import StoreError
 from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 
@@ -100,3 +109,20 @@ def test_a_fault_at_any_step_leaves_the_old_file_or_the_new_one(
         assert stopped_writing(lambda: write_atomically(path, new + b"x"), size, fault) in (-signal.SIGXFSZ, REFUSED)
         assert path.read_bytes() == new, "a file that was written in part is not seen"
     assert run(lambda: write_atomically(path, old or b"")) == FINISHED
+
+
+def test_a_temporary_folder_that_is_emptied_is_named_as_the_cause() -> None:
+    with pytest.raises(TemporaryLost, match="was removed while it was used"), temporary_folder() as folder:
+        shutil.rmtree(folder)
+        (folder / "made").write_text("x")
+    with pytest.raises(TemporaryLost), temporary_folder() as folder:
+        (folder / "tool's").read_text()  # emptied, and the folder itself is next
+    with pytest.raises(TemporaryLost), temporary_folder() as folder:
+        shutil.rmtree(folder)
+        raise ValueError("what a tool says")
+
+
+def test_other_errors_in_a_temporary_folder_are_their_own() -> None:
+    for error in (ValueError("x"), FileNotFoundError(2, "no such tool", "gcc")):
+        with pytest.raises(type(error), match=r"x|gcc"), temporary_folder():
+            raise error

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from precast.build.ipc.capacity import WORKER, MemoryBudget, default_jobs, free_memory, memory_bound, processors
+from precast.build.ipc.capacity import (
+    WORKER,
+    MemoryBudget,
+    default_jobs,
+    free_memory,
+    held_by,
+    memory_bound,
+    processors,
+    resident,
+)
 
 GIB = 1 << 30
 
@@ -30,12 +41,39 @@ def test_a_bare_machine(tmp_path: Path) -> None:
     assert free_memory(root) == 64 * GIB
     assert default_jobs(root) == 16
     assert memory_bound(16, root) == 4 * GIB
+    assert memory_bound(1, root) == 16 * GIB, "no kernel needs all of a large machine"
 
 
 def test_little_memory_means_few_workers(tmp_path: Path) -> None:
     assert default_jobs(machine(tmp_path, {}, free=3 * WORKER + 5)) == 3
     assert default_jobs(machine(tmp_path, {}, free=1000)) == 1
     assert memory_bound(4, tmp_path) == 2 * GIB
+
+
+def test_a_single_worker_takes_a_part_of_the_memory(tmp_path: Path) -> None:
+    bounds = {free: memory_bound(1, machine(tmp_path, {}, free=free * GIB)) // GIB for free in (3, 8, 24, 600)}
+    assert bounds == {3: 3, 8: 4, 24: 8, 600: 16}
+
+
+FORKING = """
+import os, sys, time
+data = bytearray(os.urandom(64 << 20))
+children = [pid for _ in range(4) if (pid := os.fork())]
+if len(children) == 4:
+    print(*children, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_processes_share_counts_once() -> None:
+    """Where that decides: it takes longer to find out."""
+    with subprocess.Popen([sys.executable, "-c", FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pids = [parent.pid, *map(int, parent.stdout.readline().split())]
+        one = resident(parent.pid)
+        assert held_by(pids, 1 << 40) > 3 * one
+        assert held_by(pids, 1) < 2 * one
+    assert held_by([parent.pid], 1) == 0, "it has ended"
 
 
 def test_a_container_with_cgroups_of_version_2(tmp_path: Path) -> None:

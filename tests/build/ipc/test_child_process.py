@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +18,7 @@ import pytest
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.build.ipc.timed_pipe import ready
 from precast.loader.contract.format.target import Target
 
 SM90A = Target.parse("sm_90a")
@@ -27,6 +32,7 @@ print("started", child.pid, flush=True)
 def f(n: int): ...
 """,
     "hides": "import os, time; os.closerange(3, 64); time.sleep(600)",
+    "closes": "import os; os.closerange(3, 1 << 16)\ndef f(n: int): ...",
     "floods": "import os; os.write(1, b'.' * (4 << 20)); print('the end', flush=True)\ndef f(n: int): ...",
     "grows": "kept = []\nwhile True: kept.append(b'x' * (1 << 20))",
 }
@@ -104,9 +110,52 @@ def test_a_process_without_an_answer_in_time_is_ended(start: Start) -> None:
 def test_a_process_that_closes_its_pipe_and_stays_is_ended(start: Start) -> None:
     child = start()
     child.send(request("hides"))
-    with pytest.raises(ChildLost, match="the child was ended by SIGKILL"):
-        child.receive(60)
+    with pytest.raises(ChildLost, match="no answer in 8 s; the child was ended"):
+        child.receive(8)
     assert not Path(f"/proc/{child.pid}").exists()
+
+
+def test_a_process_that_closes_its_descriptors_goes_on(start: Start) -> None:
+    child = start()
+    for module in ("closes", "plain"):
+        child.send(request(module))
+        assert child.receive(60).header["rows"][0].get("source") == f"{module}:f"
+
+
+def test_a_process_that_is_stopped_is_ended_within_seconds(start: Start) -> None:
+    child = start()
+    child.ready()
+    os.kill(child.pid, signal.SIGSTOP)
+    child.send(request("plain"))
+    begun = time.monotonic()
+    with pytest.raises(ChildLost, match="it was stopped by a signal for 5 s; the child was ended"):
+        child.receive(600)
+    assert time.monotonic() - begun < 60
+
+
+def test_a_process_that_is_stopped_for_a_moment_goes_on(start: Start) -> None:
+    child = start()
+    child.ready()
+    os.kill(child.pid, signal.SIGSTOP)
+    threading.Timer(1.0, os.kill, (child.pid, signal.SIGCONT)).start()
+    child.send(request("plain"))
+    assert child.receive(60).header["rows"]
+
+
+def test_a_pipe_may_have_any_number() -> None:
+    """``select`` takes none above 1023."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit[0], min(limit[1], 4096)), limit[1]))
+    reading, writing = os.pipe()
+    high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1500)
+    try:
+        assert high >= 1500 and ready(high, seconds=0) == []
+        os.write(writing, b"x")
+        assert ready(high, seconds=5) == [high]
+    finally:
+        for descriptor in (high, reading, writing):
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
 
 def test_a_process_that_grows_too_large_gets_an_error_or_is_ended(start: Start) -> None:

@@ -66,8 +66,8 @@ def link(toolchain: Toolchain, runtime: RuntimeLibrary, tmp_path: Path) -> Itera
         command: list[str | Path] = ["gcc", "-fPIC", "-fno-builtin", "-w", "-c", source, "-o", made]
         subprocess.run(command, check=True)
         chosen = replace(toolchain, versions=toolchain.versions | {DSL: version})
-        with Linker(chosen, runtime) as linker:
-            return linker.link(made.read_bytes(), ENTRY).code
+        linker = Linker(chosen, runtime)
+        return linker.link(made.read_bytes(), ENTRY).code
 
     yield SimpleNamespace(made=made)
 

@@ -120,8 +120,8 @@ def object_(stage: Stage) -> object:
 def link(stage: Stage) -> object:
     code = stage.write("norm.c", "int norm(void) { return 0; }")
     subprocess.run(["gcc", "-c", "-o", stage.folder / "norm.o", code], check=True)
-    with Linker(find_toolchain(), RUNTIMES[X86]) as linker:
-        return linker.link((stage.folder / "norm.o").read_bytes(), "__tvm_ffi_norm")
+    linker = Linker(find_toolchain(), RUNTIMES[X86])
+    return linker.link((stage.folder / "norm.o").read_bytes(), "__tvm_ffi_norm")
 
 
 def plan(stage: Stage) -> object:

@@ -229,7 +229,7 @@ def test_a_file_that_is_gone(path: Path, cache: Cache) -> None:
     (path / "blobs" / blob.sha256).unlink()
     with pytest.raises(IntegrityError, match=r"missing.*restart"):
         cache.read(blob)
-    with pytest.raises(OpNotFound, match="it has scale, twice"):
+    with pytest.raises(OpNotFound, match="did you mean 'scale'"):
         cache.op("skale")
     with pytest.raises(CacheError, match=r"no index\.json"):
         Cache(path / "blobs")

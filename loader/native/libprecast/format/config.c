@@ -8,6 +8,7 @@
 
 #define NESTED        12
 #define LONGEST       1024
+#define ITEMS         4096
 #define LONGEST_DTYPE 48
 
 static const char *plain(struct call *call, const struct json *value, struct json *out, int depth) {
@@ -31,6 +32,8 @@ static const char *plain(struct call *call, const struct json *value, struct jso
                : format(call, "a text of %zu characters is not a config value: 1024 at most", characters);
   }
   case JSON_LIST: {
+    if (value->size > ITEMS)
+      return format(call, "a list of %u items is not a config value: %d at most", value->size, ITEMS);
     struct json *items = take(call, value->size, sizeof *items);
     const char *why = NULL;
     for (size_t i = 0; i < value->size && !why; ++i) why = plain(call, &value->items[i], &items[i], depth + 1);

@@ -4,9 +4,10 @@
 
 #include "fields.h"
 
-#define BLOB_LIMIT ((int64_t)1 << 30)
-#define OP_LIMIT   ((int64_t)256 << 20)
-#define VERSION    1
+#define BLOB_LIMIT     ((int64_t)64 << 20)
+#define OP_LIMIT       ((int64_t)256 << 20)
+#define MOST_ARTIFACTS 200000 /* of an op */
+#define VERSION        1
 
 struct blob read_blob(const struct node *node) {
   known(node, (const char *[]){"sha256", "size", "stored", "encoding", NULL});
@@ -77,7 +78,7 @@ static struct op_entry read_entry(const struct node *node) {
   return (struct op_entry){
       .sha256 = formed(&sha256, is_digest, "a SHA-256 digest"),
       .size = (size_t)count_of(&size, OP_LIMIT),
-      .artifacts = (size_t)count_of(&artifacts, 1000000),
+      .artifacts = (size_t)count_of(&artifacts, MOST_ARTIFACTS),
   };
 }
 
@@ -181,7 +182,7 @@ const struct op *read_op(struct call *call, struct text data, struct text name) 
   struct node own = at(&root, "op"), doc = at(&root, "doc"), keys = at(&root, "keys");
   struct node rows = at(&root, "artifacts"), tuning = at(&root, "tuning");
   if (!equal(string(&own), name)) refuse(&own, "this is not the file of '%s'", terminated(call, name));
-  list(&rows, 1000000);
+  list(&rows, MOST_ARTIFACTS);
   for (size_t i = 0; i < rows.value->size; ++i) {
     struct node one = item(&rows, i);
     object(&one, UINT32_MAX);

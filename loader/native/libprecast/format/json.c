@@ -4,13 +4,15 @@
 #include <string.h>
 
 #define DEPTH  500
-#define DIGITS 4300 /* of one number; as many as Python's reader takes */
+#define DIGITS 4300     /* of one number; as many as Python's reader takes */
+#define VALUES 12000000 /* of a file: an empty list has two bytes in it, and 64 in memory */
 
 struct parser {
   struct call *call;
   const char *at, *end;
   struct member *stack; /* the items of the lists and objects that are not closed yet */
   size_t used, room;
+  struct json root;
 };
 
 _Noreturn static void refuse(struct parser *parser, const char *why) {
@@ -158,8 +160,8 @@ static struct json number(struct parser *p) {
 static void push(struct parser *p, struct member item) {
   if (p->used == p->room) {
     size_t room = p->room ? p->room * 2 : 64;
-    struct member *stack = take(p->call, room, sizeof *stack);
-    if (p->used) memcpy(stack, p->stack, p->used * sizeof *stack);
+    struct member *stack = realloc(p->stack, room * sizeof *stack);
+    if (!stack) fail(p->call, PRECAST_OUT_OF_MEMORY, "there is not enough memory: free some");
     p->stack = stack, p->room = room;
   }
   p->stack[p->used++] = item;
@@ -241,14 +243,32 @@ static struct json value(struct parser *p, int depth) {
   return number(p);
 }
 
+/* At least as many values as a text has, by the characters that begin or separate them. */
+static size_t values_of(struct text text) {
+  size_t count = 0;
+  for (size_t i = 0; i < text.size; ++i) count += text.data[i] == '[' || text.data[i] == '{' || text.data[i] == ',';
+  return count;
+}
+
+static void parse_root(struct call *call, void *argument) {
+  struct parser *p = argument;
+  (void)call;
+  p->root = value(p, 1);
+  skip_space(p);
+  if (p->at != p->end) refuse(p, "something follows it");
+}
+
 const struct json *parse_json(struct call *call, struct text text) {
   struct parser parser = {.call = call, .at = text.data, .end = text.data + text.size};
   if (text.size > UINT32_MAX / 2) refuse(&parser, "it is too long");
+  if (text.size > VALUES && values_of(text) > VALUES)
+    fail(call, PRECAST_CACHE_ERROR, "more than the %d values that this reader takes at once", VALUES);
   check_utf8(&parser);
+  bool done = attempt(call, parse_root, &parser);
+  free(parser.stack);
+  if (!done) fail_again(call);
   struct json *root = take(call, 1, sizeof *root);
-  *root = value(&parser, 1);
-  skip_space(&parser);
-  if (parser.at != parser.end) refuse(&parser, "something follows it");
+  *root = parser.root;
   return root;
 }
 

@@ -6,8 +6,8 @@
 
 #define LONGEST  1e12 /* microseconds: eleven days */
 #define VARIANTS 10000
-#define ROWS     100000
-#define BY_WAVES 0.6 /* the share of a kernel's time that depends on whole waves of tiles */
+#define ROWS     40000 /* of all tables of an op */
+#define BY_WAVES 0.6   /* the share of a kernel's time that depends on whole waves of tiles */
 
 struct growing {
   struct call *call;
@@ -125,7 +125,7 @@ static void read_table(const struct node *node, struct growing *growing) {
   for (size_t i = 0; i < table->axis_count; ++i) /* the position of each axis of the file among the sorted ones */
     for (order[i] = 0; !equal(table->axes[order[i]], json_text(&axes.value->items[i])); ++order[i]) {
     }
-  list(&rows, ROWS);
+  list(&rows, ROWS - growing->count);
   for (size_t i = 0; i < rows.value->size; ++i) {
     struct node one = item(&rows, i);
     known(&one, (const char *[]){"problem", "times", NULL});

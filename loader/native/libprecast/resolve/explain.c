@@ -49,6 +49,7 @@ void put_resolution(struct builder *builder, const struct precast_caches *caches
   }
   if (count > most) put(builder, "  and %zu more, which precast_explain shows\n", count - most);
   if (!count) put(builder, "  no candidate\n");
+  if (resolution->unjudged) put(builder, "  and %zu more, which differ more\n", resolution->unjudged);
   put_text(builder, (struct text){resolution->notes.data, resolution->notes.size});
   if (!resolution->accepted_count) put_advice(builder, resolution);
 }

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OF_ONE_CONFIG 4096 /* artifacts that agree in every key that is not tuned: all are judged for a request */
+#define JUDGED        1000 /* artifacts that an explanation judges: those whose configs are nearest */
+#define DIFFERING     256  /* keys of an op */
+
 /* A source is an op of one cache, with a request in the terms of its keys. */
 struct source {
   struct precast_caches *caches;
@@ -37,6 +41,45 @@ static bool may_serve(const struct source *source, const struct json *row) {
     if (!matches(&source->required, i, config)) return false;
   return !name || name->kind != JSON_TEXT || !machine->has_capability || !parse_target(json_text(name), &target) ||
          runs_on(target, machine->capability);
+}
+
+static const struct json *config_of(const struct source *source, size_t row) {
+  return find(&source->op->rows->items[row], TEXT("config"));
+}
+
+static void bound(struct call *call, void *argument) {
+  const struct source *source = argument;
+  const struct requirements *required = &source->required;
+  size_t count = 0;
+  for (size_t row = 0; row < source->op->rows->size && source->op->rows->size > OF_ONE_CONFIG; ++row) {
+    bool agrees = true;
+    for (size_t i = 0; agrees && i < required->count; ++i)
+      agrees = required->keys[i].tuned || matches(required, i, config_of(source, row));
+    count += agrees;
+  }
+  if (count > OF_ONE_CONFIG)
+    fail(call, PRECAST_CACHE_ERROR,
+         "op %s has %zu artifacts of one config, more than the %d that a loader judges: build fewer tuned variants",
+         quoted(call, source->request->op), count, OF_ONE_CONFIG);
+}
+
+/* Whether to judge each row of a source for an explanation: all of a few, else those whose configs differ least. */
+static const bool *nearest(struct call *call, const struct source *source) {
+  size_t rows = source->op->rows->size, left = JUDGED, least = 0, counts[DIFFERING + 1] = {0};
+  bool *judged = take(call, rows, sizeof *judged);
+  uint16_t *differing = take(call, rows, sizeof *differing);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t i = 0; i < source->required.count; ++i)
+      differing[row] += !matches(&source->required, i, config_of(source, row));
+    ++counts[differing[row]];
+  }
+  if (left < counts[0]) left = counts[0]; /* all that may serve */
+  while (least < DIFFERING && counts[least] < left) left -= counts[least++];
+  for (size_t row = 0; row < rows; ++row) {
+    judged[row] = differing[row] < least || (differing[row] == least && left);
+    if (differing[row] == least && left) --left;
+  }
+  return judged;
 }
 
 static void judge(struct call *call, void *argument) {
@@ -181,21 +224,27 @@ struct resolution resolve(struct call *call, struct precast_caches *caches, cons
   message = NULL;
   resolution.nearest = sources[0].op;
   resolution.machine = machine_of(call, &caches->driver, &caches->ffi, request->target, request->device);
+  if (rows > count * OF_ONE_CONFIG) rows = count * OF_ONE_CONFIG; /* as many are judged at most */
   resolution.accepted = take(call, rows, sizeof(struct candidate));
   resolution.rejected = take(call, rows, sizeof(struct candidate));
   for (size_t i = 0; i < count; ++i) {
     struct source *source = &sources[i];
     const char *name = terminated(call, caches->caches[source->cache].index->name);
     source->resolution = &resolution;
-    if (!attempt(call, require, source)) {
-      if (call->status != PRECAST_WRONG_REQUEST) fail_again(call);
+    if (!attempt(call, require, source) || !attempt(call, bound, source)) {
+      if (call->status != PRECAST_WRONG_REQUEST && call->status != PRECAST_CACHE_ERROR) fail_again(call);
       note(&resolution, " was left out: ", name, call->message);
       if (!message) status = call->status, message = call->message;
       ++refused;
       continue;
     }
+    const bool *judged = full ? nearest(call, source) : NULL;
     for (source->position = 0; source->position < source->op->rows->size; ++source->position) {
       if (!full && !may_serve(source, &source->op->rows->items[source->position])) continue;
+      if (judged && !judged[source->position]) {
+        ++resolution.unjudged;
+        continue;
+      }
       if (attempt(call, judge, source)) continue;
       if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
       note(&resolution, ": an artifact was left out: ", name, call->message);

@@ -28,6 +28,7 @@ struct resolution {
   struct machine machine;
   struct candidate *accepted, *rejected; /* the best first, the nearest first */
   size_t accepted_count, rejected_count;
+  size_t unjudged;          /* further candidates, whose configs differ more */
   const char *measured;     /* the measurement that decided; NULL without one */
   const struct op *nearest; /* the op in the first cache that has it */
   struct builder notes;

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from precast import loader
 from precast.loader.contract.format import fields
-from precast.loader.contract.format.index import digest
+from precast.loader.contract.format.index import MOST_ARTIFACTS, digest
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.rows import Rows, split
-from precast.loader.errors import CacheError, PrecastError
+from precast.loader.errors import CacheError, FormatError, PrecastError
 from precast.loader.resolve.cache import Cache
 
 
@@ -137,3 +137,27 @@ def test_a_row_that_shows_one_thing_and_says_another(lines: list[str]) -> None:
     rows = Rows(text, [(0, len(text))])
     with pytest.raises(CacheError, match="not formatted as the other rows are in 'artifacts\\[0\\]'"):
         rows[0]
+
+
+def test_a_file_has_no_endless_rows(text: str) -> None:
+    row = '  {\n   "config": {},\n   "key": "%d"\n  }'
+    for count in (MOST_ARTIFACTS, MOST_ARTIFACTS + 1):
+        rows = ",\n".join([row % n for n in range(count)])
+        other = f'{{\n "artifacts": [\n{rows}\n ],\n "doc": "",\n "format": "precast-op",\n "keys": [],\n "op": "scale"'
+        if count == MOST_ARTIFACTS:
+            parts = split(other)
+            assert parts is not None and len(parts[1]) == count
+        else:
+            with pytest.raises(FormatError, match="more than the 200000 items"):
+                OpReader.decode(other.encode(), op="scale")
+
+
+def test_a_row_has_no_endless_values(text: str) -> None:
+    """It is refused when it is needed: the others may be fine."""
+    key = '"provenance": {}'
+    assert key in text
+    many = text.replace(key, '"provenance": {"x": [' + "[], " * 100_000 + "[]]}", 1)
+    reader = OpReader.decode(many.encode(), op="scale")
+    assert reader.artifact(1)
+    with pytest.raises(CacheError, match="more than the 100000 values"):
+        reader.artifact(0)

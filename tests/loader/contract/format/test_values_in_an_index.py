@@ -192,6 +192,18 @@ def test_a_config_is_completed_with_the_defaults() -> None:
         complete(SCALE_KEYS, {}, op="scale")
 
 
+def test_a_suggestion_among_thousands_of_words_is_the_nearest_and_a_list_of_them_is_short() -> None:
+    words = [f"paged_attention_{n:05}" for n in range(5000)]
+    assert suggest("paged_attention_o4999", words) == "; did you mean 'paged_attention_04999'?"
+    assert suggest("rmsnorm", words).endswith(", paged_attention_00049 and 4950 more")
+
+
+def test_a_config_has_no_endless_list() -> None:
+    assert len(to_value([0] * 4096)) == 4096  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="a list of 4097 items is not a config value: 4096 at most"):
+        to_value([0] * 4097)
+
+
 def test_a_suggestion_without_a_near_word_lists_all() -> None:
     assert suggest("zzz", ["b", "a"]) == "; it takes one of: a, b" and suggest("zzz", []) == ""
 
