@@ -1,8 +1,9 @@
 """Emulate what ships: ``make emulate-all``, or ``python benchmarks/emulate_all.py [MANIFEST...]``.
 
 Every manifest of ``manifests/`` is built, and ``precast verify --emulate`` runs its variants of all targets without a
-GPU. ``benchmarks/results/emulated.json`` keeps the result of each variant, and ``docs/kernels.md`` is written. With
-names of manifests only these are emulated; with ``--caches`` caches are taken as they are, from its folders.
+GPU. ``benchmarks/results/emulated.json`` keeps the result of each variant, in place of what it had of these manifests,
+and ``docs/kernels.md`` is written. With names of manifests only these are emulated; with ``--caches`` caches are taken
+as they are, from its folders.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dry", action="store_true", help="print the table, and keep nothing")
     options = parser.parse_args(argv)
     options.work.mkdir(parents=True, exist_ok=True)
-    variants: dict[str, dict[str, Any]] = {}
+    manifests: dict[str, dict[str, dict[str, Any]]] = {}
     seconds = 0.0
     for name in options.manifests or sorted(path.stem for path in (ROOT / "manifests").glob("*.yaml")):
         cache = options.caches / name if options.caches else built(name, options)
@@ -49,13 +50,16 @@ def main(argv: list[str] | None = None) -> int:
         start = time.monotonic()
         found = emulated(cache, options)
         seconds += time.monotonic() - start
-        variants |= found
+        manifests |= {name: found}
         counts = Counter(one["result"] for one in found.values())
         print(f"{name}: " + ", ".join(f"{counts[r]} {r}" for r in STATES if counts[r]), flush=True)
+    variants = {key: one for found in manifests.values() for key, one in found.items()}
     print("\n".join(table(variants)))
     print(f"{len(variants)} variants in {seconds:.0f} s, {options.jobs} at once")
     if not options.dry:
-        keep(variants, options.seeds, EMULATED)
+        part: dict[str, Any] = json.loads(EMULATED.read_text()) if EMULATED.exists() else {"variants": {}}
+        part |= {"command": "make emulate-all", "seeds": options.seeds, "variants": kept(part["variants"], manifests)}
+        EMULATED.write_text(json.dumps(part, sort_keys=True, indent=1) + "\n")
         write_page([])
     return int(any(one["result"] == WRONG for one in variants.values()))
 
@@ -131,12 +135,25 @@ def table(variants: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"slow: {one['op']} {one['key'][:12]} for {one['target']}: {one['seconds']:.1f} s"
 
 
-def keep(variants: Mapping[str, Mapping[str, Any]], seeds: int, file: Path) -> None:
-    """Add the results to those of the file: of each variant the last counts."""
-    part: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"variants": {}}
-    kept = {key: {n: v for n, v in one.items() if n not in ("key", "seconds")} for key, one in variants.items()}
-    part |= {"command": "make emulate-all", "seeds": seeds, "variants": {**part["variants"], **kept}}
-    file.write_text(json.dumps(part, sort_keys=True, indent=1) + "\n")
+def kept(
+    stored: Mapping[str, Mapping[str, Any]], manifests: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """The results that were stored and those of some manifests, which replace all that these had before.
+
+    >>> stored = {"old": {"result": "wrong", "manifests": ["a"]}, "both": {"result": "right", "manifests": ["a", "b"]}}
+    >>> found = kept(stored, {"a": {"new": {"key": "new..", "seconds": 2.0, "result": "right"}}})
+    >>> {key: one["manifests"] for key, one in found.items()}
+    {'both': ['b'], 'new': ['a']}
+    """
+    results: dict[str, dict[str, Any]] = {}
+    for key, one in stored.items():
+        if others := [name for name in one["manifests"] if name not in manifests]:
+            results[key] = {**one, "manifests": others}
+    for name, found in manifests.items():
+        for key, new in found.items():
+            result = {n: v for n, v in new.items() if n not in ("key", "seconds")}
+            results[key] = {**result, "manifests": sorted({*results.get(key, {}).get("manifests", ()), name})}
+    return results
 
 
 def _store(options: argparse.Namespace) -> Sequence[str]:

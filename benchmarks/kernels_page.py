@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
@@ -108,25 +108,33 @@ def _row(
         _description(facts["doc"]),
         ", ".join(facts["targets"]) or "any",
         _shipped(op, shipped),
-        without_gpu(op, emulated),
+        without_gpu(op, emulated, shipped["ops"]),
         *runs,
     ]
 
 
-def without_gpu(op: str, emulated: Mapping[str, Any]) -> str:
+def without_gpu(op: str, emulated: Mapping[str, Any], shipped: Container[str] = ()) -> str:
     """How many variants of an op were emulated and right, of how many, for each target; and what the others are.
+
+    The parts of an op count one by one, unless they are shipped under a name of their own.
 
     >>> one = {"op": "a", "target": "sm_100a", "result": "right", "detail": ""}
     >>> other = {**one, "result": "refused", "detail": "bar.red"}
     >>> without_gpu("a", {"variants": {"1": one, "2": other}})
     'sm_100a 1 of 2; refused: `bar.red`'
+    >>> without_gpu("a", {"variants": {"1": {**one, "op": "a.first"}, "2": {**one, "op": "a.second"}}}, {"a.first"})
+    'sm_100a 1 part'
     """
-    mine = [one for one in emulated["variants"].values() if one["op"] == op]
+    every = emulated["variants"].values()
+    mine = [one for one in every if one["op"] == op]
+    parts = [one for one in every if one["op"].startswith(f"{op}.") and one["op"] not in shipped]
+    mine += parts
     texts = []
     for target in sorted({one["target"] for one in mine}):
         results = [one["result"] for one in mine if one["target"] == target]
         right = results.count("right")
-        texts.append(f"{target} {right}" + (f" of {len(results)}" if right != len(results) else ""))
+        of = f" of {len(results)}" if right != len(results) else ""
+        texts.append(f"{target} {right}{of}" + (f" part{'s' * (len(results) > 1)}" if parts else ""))
     wrong = sum(one["result"] == "wrong" for one in mine)
     others = [f"**{wrong} wrong**"] if wrong else []
     opcodes = sorted({one["detail"] for one in mine if one["result"] == "refused"})

@@ -3,9 +3,14 @@
 Importing it imports neither the DSL nor torch.
 """
 
+from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition.ranks import Ranks, addresses
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.tile import Tile
 
-__all__ = ["Cost", "DType", "Declaration", "LaunchPlan", "Tile", "Tolerance", "Tuned", "declaration_of", "kernel"]
+__all__ = [
+    "Cost", "DType", "Declaration", "LaunchPlan", "Part", "Ranks", "Tile", "Tolerance", "Tuned", "addresses",
+    "declaration_of", "kernel",
+]  # fmt: skip

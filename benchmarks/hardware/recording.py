@@ -42,7 +42,7 @@ def record(cache: Cache, op: str, artifact: Artifact) -> Result:
     about = Result(manifest=cache.path.name, op=op, key=artifact.key, config=config)
     refused = obstacle(artifact, this_device())
     declaration = declaration_for(op, artifact)
-    if refused or not declaration.verifiable:
+    if refused or not declaration.verifiable or declaration.ranks is not None:
         return _failed(about, refused or "its declaration names no problems, inputs and outputs")
     chosen = choose(declaration, artifact)
     if chosen is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
+from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition.ranks import Ranks
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.schema import keys_of, name_of
@@ -104,6 +106,9 @@ class Declaration:
       to one.
     - ``parts``: names for the objects of a function that compiles several, in order, each with the arguments that it
       writes. Such a function cannot be verified as a whole.
+    - ``part``: of a function that compiles several objects, how each is verified, by its name; None where it cannot be.
+    - ``ranks``: of a kernel that several GPUs launch together, how many these are and what each learns of the others.
+      ``verify`` launches all of them at once. It is not timed.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
@@ -132,6 +137,8 @@ class Declaration:
     peer: Peers | None = None
     arguments: Names = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    part: Callable[[str, Config, Target], Part | None] | None = None
+    ranks: Ranks | None = None
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -145,6 +152,18 @@ class Declaration:
         if self.targets and not any(TargetPattern.parse(p).admits(target) for p in self.targets):
             return f"{self.op} is for {', '.join(self.targets)}, not {target}: build it for another target"
         return self.supports(config, target) if self.supports else None
+
+    def of_part(self, name: str, config: Config, target: Target) -> Declaration:
+        """The declaration of one of the objects, as if it were compiled alone.
+
+        >>> Declaration(op="norm", keys=()).of_part("first", {}, Target.parse("sm_90")).op
+        'norm.first'
+        """
+        part = self.part(name, config, target) if self.part else None
+        own = {} if part is None else {f.name: getattr(part, f.name) for f in fields(part)}
+        problems = own.pop("problems", None)
+        named: Any = None if problems is None else lambda config: problems
+        return replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=named, **own)
 
     @property
     def verifiable(self) -> bool:
@@ -171,6 +190,8 @@ def kernel(
     tile: Callable[[Config, Target], Tile | None] | None = None,
     peer: Peers | None = None,
     arguments: Names | None = None,
+    part: Callable[[str, Config, Target], Part | None] | None = None,
+    ranks: Ranks | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
     imports: Sequence[str] = (),
@@ -205,6 +226,8 @@ def kernel(
             tile=tile,
             peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
+            part=part,
+            ranks=ranks,
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),

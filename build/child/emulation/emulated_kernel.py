@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.child.emulation.arguments import tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
-from precast.build.emulation.emulator import Counts, Emulator, MemoryRange, ScheduleOptions
+from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.guarded import end_of
 from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader import Kernel
@@ -87,9 +88,11 @@ class EmulatedKernel(Kernel):
 
     def _run(self, *values: Any) -> None:
         """Emulate a call. What is not the kernel's fault is noted in ``spent``, too."""
-        launches = self._host.launches(values)
+        self._emulate(self._host.launches(values), self._memory(values))
+
+    def _emulate(self, launches: Sequence[EmulatedLaunch], memory: Sequence[MemoryRange]) -> None:
         try:
-            self.spent.add(self._emulator.run(launches, self._memory(values), self.options))
+            self.spent.add(self._emulator.run(launches, memory, self.options))
         except Unsupported as error:
             self.spent.refused = error
             raise
@@ -98,6 +101,30 @@ class EmulatedKernel(Kernel):
             if fault.kind == _NOT_EMULATED:
                 self.spent.refused = Unsupported(fault.text, line=fault.line)
             raise
+
+    def together(
+        self, calls: Sequence[Mapping[str, Any]], reached: Mapping[str, Any], written: Collection[str]
+    ) -> None:
+        """Emulate a call for each rank, all at once, each on a GPU of its own.
+
+        ``reached`` are the tensors of all ranks, which each of them may touch; those in ``written`` may be written.
+        """
+        ranks = _Gathered(*self._parts, self.options, self._written)
+        for call in calls:
+            bound(ranks, call)()
+        memory = [
+            MemoryRange(tensor.data_ptr(), end_of(tensor), name in written, name)
+            for name, value in reached.items()
+            for tensor in tensors_in(value)
+            if tensor.numel()
+        ]
+        memory += [each for values in ranks.calls for each in self._memory(values)]
+        launches = [
+            replace(launch, device=rank)
+            for rank, values in enumerate(ranks.calls)
+            for launch in self._host.launches(values)
+        ]
+        self._emulate(launches, memory)
 
     def _memory(self, values: Sequence[Any]) -> list[MemoryRange]:
         """The memory of the tensors of a call, from the first to the last element of each."""
@@ -110,3 +137,14 @@ class EmulatedKernel(Kernel):
                 if tensor.numel()
             ]
         return ranges
+
+
+class _Gathered(EmulatedKernel):
+    """Keeps the arguments of its calls, as the kernel's host code takes them."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.calls: list[tuple[Any, ...]] = []
+
+    def _run(self, *values: Any) -> None:
+        self.calls.append(values)

@@ -70,6 +70,8 @@ class Trials:
         declaration, config = case.declaration, case.artifact.config
         if declaration.inputs is None:
             raise DeclarationError(f"{case.op} cannot be measured: give its @kernel inputs")
+        if declaration.ranks is not None:
+            raise DeclarationError(f"{case.op} waits for other ranks: it cannot be measured alone; leave it out")
         mine = canonical({name: to_json(value) for name, value in config.items()})
         key = (group, tuple(sorted(problem.items())), mine if declaration.workspace else b"")
         if key != self._key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from precast.kernels.adapters.attention import cases, library
+from precast.kernels.adapters.attention import backward_parts, cases, library
 from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.hints import DType
 from precast.loader.contract.format.config import Config
@@ -36,6 +36,7 @@ def supports(config: Config, target: Target) -> str | None:
     targets=library.TARGETS,
     supports=supports,
     arguments=ARGUMENTS,
+    part=backward_parts.part,
 )
 def attention_bwd(
     dtype: DType,

@@ -162,13 +162,26 @@ def sequences(config: Config, inputs: Mapping[str, Any]) -> Iterator[tuple[Any, 
             yield rows, *(t[i][: used[i]] for t in (k, v))
 
 
-def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, sink: Any) -> tuple[Any, Any]:
-    """Values ``[queries, heads, size]`` and logarithms ``[heads, queries]`` of one key head of one sequence."""
+def attend(
+    config: Config,
+    inputs: Mapping[str, Any],
+    q: Any,
+    k: Any,
+    v: Any,
+    sink: Any,
+    *,
+    before: int = 0,
+    of: int | None = None,
+) -> tuple[Any, Any]:
+    """Values ``[queries, heads, size]`` and logarithms ``[heads, queries]`` of one key head of one sequence.
+
+    The keys are ``of`` so many, behind those ``before`` them; where a query sees none of them, its values are zeros.
+    """
     import torch
 
     queries, keys = len(q), len(k)
-    row = torch.arange(queries, device=q.device).unsqueeze(1) + (keys - queries)
-    column = torch.arange(keys, device=q.device)
+    row = torch.arange(queries, device=q.device).unsqueeze(1) + ((keys if of is None else of) - queries)
+    column = torch.arange(keys, device=q.device) + before
     hidden = torch.zeros((queries, keys), dtype=torch.bool, device=q.device)
     if config["causal"]:
         hidden |= column > row
@@ -180,7 +193,7 @@ def attend(config: Config, inputs: Mapping[str, Any], q: Any, k: Any, v: Any, si
         lse = scores.logsumexp(dim=-1)
         if sink is not None:
             lse = torch.logaddexp(lse, sink[i])
-        values.append(scores.sub_(lse.unsqueeze(1)).exp_() @ v)
+        values.append(scores.sub_(lse.unsqueeze(1)).exp_().nan_to_num_(nan=0.0) @ v)
         logs.append(lse)
     return torch.stack(values, dim=1), torch.stack(logs)
 

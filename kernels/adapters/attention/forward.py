@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from precast.kernels.adapters.attention import cases, library
+from precast.kernels.adapters.attention import cases, library, split_cases
 from precast.kernels.authoring import configs
 from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.hints import DType, Tuned
@@ -237,6 +237,13 @@ def attention(
     imports=[library.INTERFACE],
     targets=library.TARGETS,
     supports=split_supports,
+    problems=split_cases.problems,
+    inputs=split_cases.inputs,
+    outputs=["out", "lse"],
+    in_place=["out"],
+    reference=split_cases.reference,
+    tolerance=split_cases.tolerance,
+    special_values=["zero", "denormal"],
     arguments=ARGUMENTS,
     speed_only=GRID,
 )

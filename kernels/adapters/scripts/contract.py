@@ -69,6 +69,8 @@ def contract(
         raise DeclarationError(
             f"{op} does not declare all of problems, inputs, outputs and reference: add what is missing to its @kernel"
         )
+    if declaration.ranks is not None:
+        raise DeclarationError(f"{op} is launched by several ranks together: a script has one process; leave it out")
     full = complete(declaration.keys, config or {}, op=declaration.op)
     kernel = _Kernel(function, declaration, full, dict(problem) if problem else None)
     names = [name for name, role in kernel.roles(kernel.key({})).items() if role.given]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Set
-from typing import Any
+from typing import Any, cast
 
 from precast.loader.contract.format.signature import Argument, Signature
 
@@ -16,8 +16,10 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
     They are passed by name where they cover all that the kernel takes, less those that its target does not take; else
     in their order. Arguments in the order of the signature are passed without names, which costs the host less. A
     stream that they leave out is the current one of each call. An emulated kernel has an ``own_stream``, and gets
-    tensors for pointers.
+    tensors for pointers. What has a ``bind`` of its own makes the call itself.
     """
+    if (bind := getattr(launch, "bind", None)) is not None:
+        return cast(Callable[[], Any], bind(values))
     signature = getattr(launch, "signature", None)
     taken = {a.name for a in signature.passed if not a.always_none} if isinstance(signature, Signature) else {""}
     streams = _streams(signature) - set(values)

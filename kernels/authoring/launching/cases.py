@@ -172,12 +172,26 @@ def filled(given: Problem, declared: Sequence[Problem]) -> dict[str, int]:
 def declaration_for(op: str, artifact: Artifact) -> Declaration:
     """The declaration of the function that the artifact was built from."""
     function = load(source_of(op, artifact))
+    whole, part = _part(op, artifact)
+    if part and not _unregistered(artifact):
+        return declaration_of(function, whole).of_part(part, artifact.config, artifact.target)
     return declaration_of(function, op if _unregistered(artifact) else None)
 
 
 def source_of(op: str, artifact: Artifact) -> FunctionRef:
     """The function that an artifact was built from; a registered op's is found by its name."""
-    return FunctionRef.parse(str(artifact.provenance["function"])) if _unregistered(artifact) else find(op)
+    return (
+        FunctionRef.parse(str(artifact.provenance["function"]))
+        if _unregistered(artifact)
+        else find(_part(op, artifact)[0])
+    )
+
+
+def _part(op: str, artifact: Artifact) -> tuple[str, str]:
+    """The op whose function made an artifact, and the name of the part that it is; empty where it made but this."""
+    whole, _, name = op.rpartition(".")
+    parts = artifact.provenance.get("parts")
+    return (whole, name) if isinstance(parts, list) and name in parts else (op, "")
 
 
 def _unregistered(artifact: Artifact) -> bool:

@@ -120,6 +120,8 @@ def bench(
     """
     if declaration.inputs is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel inputs")
+    if declaration.ranks is not None:
+        raise DeclarationError(f"{declaration.op} waits for other ranks: time it in a program that launches all")
     for problem in problems:
         yield _timed(launch, declaration, config, problem, device, launches, extras, just_in_time)
 

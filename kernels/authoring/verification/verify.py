@@ -14,6 +14,7 @@ from precast.kernels.authoring.errors import DeclarationError, SourceError
 from precast.kernels.authoring.verification.check import Check, sizes
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, Schedule, scenarios
+from precast.kernels.authoring.verification.together import together
 from precast.loader.contract.format.config import Config
 
 _MISDECLARED = (DeclarationError, SourceError)  # nothing of the kernel can be verified until they are corrected
@@ -59,6 +60,7 @@ def verify(
         )
     import torch
 
+    launch, declaration = together(launch, declaration, config)
     gpu = torch.device(device).type == "cuda"
     assert declaration.problems
     runner = _OneProblem(launch, declaration, config, device, gpu, seed, most, schedules)

@@ -5,13 +5,15 @@ It is for the sizes where latency counts: what a few tokens leave behind each la
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from precast.kernels.authoring import configs
-from precast.kernels.authoring.declare import Cost, Problem, kernel
+from precast.kernels.authoring import configs, tensors
+from precast.kernels.authoring.composition.ranks import Ranks, addresses
+from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType
-from precast.kernels.own.collective.exchange import WORLDS, Exchange
+from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
@@ -31,6 +33,45 @@ def exchange_of(config: Config) -> Exchange:
     return Exchange(world=configs.integer(config, "world"), shots=configs.integer(config, "shots"), vector=vector)
 
 
+def problems(config: Config) -> Sequence[Problem]:
+    """Nothing, one element, a part of a vector, a few blocks; few enough of these for eight ranks to share a GPU."""
+    return [{"n": n} for n in (0, 1, 7, 8, 4099, 40_000)]
+
+
+def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
+    """What one rank owns: its vector, its result, its signals."""
+    import torch
+
+    dtype, n = str(config["dtype"]), problem["n"]
+    signals = exchange_of(config).signal_bytes // SIGNAL_BYTES
+    return {
+        "x": tensors.normal((n,), dtype, device=device, seed=seed),
+        "out": tensors.empty((n,), dtype, device=device),
+        "signals": torch.zeros(signals, dtype=torch.int32, device=device),
+    }
+
+
+def exchanged(config: Config, rank: int, owned: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where the ranks have their vectors, results and signals, and which one this is."""
+    return {
+        "inputs": addresses(owned, "x"),
+        "outs": addresses(owned, "out") if config["shots"] == 2 else None,
+        "signals": addresses(owned, "signals"),
+        "rank": rank,
+    }
+
+
+def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The sum in float32, in the order of the ranks: the same for each of them."""
+    first, *others = (x.float() for x in values["x"])
+    return {"out": [sum(others, first)] * (1 + len(others))}
+
+
+def tolerance(config: Config) -> Tolerance:
+    """One rounding to the dtype; none for float32, which is added in the same order."""
+    return Tolerance(rtol=0.0, atol=0.0, ulps=0.0 if config["dtype"] == "float32" else 0.5)
+
+
 def cost(config: Config, problem: Problem) -> Cost:
     """Every rank's input read once and the result written once, by one rank.
 
@@ -41,7 +82,19 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost((world - 1) * n, (world + 1) * n * bits(str(config["dtype"])) // 8)
 
 
-@kernel(op="all_reduce", targets=["sm_80+"], supports=supports, outputs=["out"], workspace=["signals"], cost=cost)
+@kernel(
+    op="all_reduce",
+    targets=["sm_80+"],
+    supports=supports,
+    problems=problems,
+    inputs=inputs,
+    outputs=["out"],
+    workspace=["signals"],
+    reference=reference,
+    tolerance=tolerance,
+    cost=cost,
+    ranks=Ranks(count=lambda config: configs.integer(config, "world"), exchanged=exchanged),
+)
 def all_reduce(dtype: DType, world: int, shots: Literal[1, 2] = 1) -> Any:
     """The sum of ``x`` over ``world`` GPUs of one host: ``kernel(x=x, out=out, inputs=inputs, outs=None,
     signals=signals, rank=rank)``, on every rank, each with tensors of the same length.

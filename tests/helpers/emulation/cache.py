@@ -28,18 +28,21 @@ def emulated_kernel(
     select: str | Callable[[Artifact], bool] = "",
     *,
     written: Collection[str] | None = None,
+    change: Callable[[str], str] = str,
 ) -> EmulatedKernel:
     """The first artifact of an op whose key begins with a text, or that a function accepts.
 
     It is called with torch tensors of the CPU, by position or by the names of its signature. Its ``options`` may be
     replaced: ``kernel.options = replace(kernel.options, seed=1, delay=200)``; ``kernel.spent.counts`` has what was
-    executed. ``written`` names what it may write; all tensors without. Errors are EmulationFault and Unsupported.
+    executed. ``written`` names what it may write; all tensors without.
+    ``change`` makes other PTX of its own. Errors are EmulationFault and Unsupported.
     """
     opened = Cache(cache)
     accepts = select if callable(select) else lambda artifact: artifact.key.startswith(select)
     artifact = next(artifact for artifact in opened.op(op).artifacts if accepts(artifact))
     opener = EmulatedOpener(opened, _runtime(_soname(opened)), _folder())
-    return opener.open(op, artifact, KeptPtx(opened, Store(store)).text(op, artifact), written=written)
+    text = KeptPtx(opened, Store(store)).text(op, artifact)
+    return opener.open(op, artifact, change(text), written=written)
 
 
 def _soname(cache: Cache) -> str:

@@ -27,17 +27,19 @@ def tensor_map(
     nan: bool = False,
     corners: tuple[Sequence[int], Sequence[int]] | None = None,
     pixels: int = 0,
+    shift: int = 0,
 ) -> Array:
     """The 128 bytes for a numpy array, whose last dimension is the map's first.
 
     ``box``, ``sizes``, ``strides`` (in bytes, from the second on) and ``steps`` count dimensions as the map does. With
-    ``corners`` it is one for im2col: ``box`` has the channels, ``pixels`` how many there are.
+    ``corners`` it is one for im2col: ``box`` has the channels, ``pixels`` how many there are. The tensor begins
+    ``shift`` bytes from the array; addresses have 57 bits.
     """
     sizes = sizes or tensor.shape[::-1]
     strides = strides or tensor.strides[::-1][1:]
     steps = steps or [1] * len(sizes)
     words = np.zeros(32, np.uint32)
-    address = tensor.ctypes.data
+    address = tensor.ctypes.data + shift & (1 << 57) - 1
     words[0], words[1] = address & 0xFFFFFFFF, address >> 32
     words[2] = len(sizes) - 1 << 4 | TYPES[kind or str(tensor.dtype)] << 7 | SWIZZLES[swizzle] << 13 | nan << 15
     for index, stride in enumerate(strides):

@@ -135,7 +135,13 @@ def equal(some: list[Any], others: list[Any]) -> bool:
 
 def test_every_op_of_this_project_has_a_contract() -> None:
     ours = {op for op in known_ops() if find(op).module.startswith("precast.kernels.own.")}
-    assert {op for op in ours if declaration_of(load(find(op))).verifiable} == set(OPS)
+    declared = {op: declaration_of(load(find(op))) for op in ours}
+    assert {op for op, one in declared.items() if one.verifiable and one.ranks is None} == set(OPS)
+
+
+def test_an_op_of_several_ranks_has_none() -> None:
+    with pytest.raises(DeclarationError, match="launched by several ranks together"):
+        contract("all_reduce", {"dtype": "float32", "world": 2})
 
 
 def test_keys_are_keyword_only_parameters(read: Callable[[str], Declaration]) -> None:

@@ -62,6 +62,14 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("flashinfer.gdn_prefill", {"dtype": "bfloat16", "initial": True, "indexed": True}, "sm_90a"),
     ("flashinfer.gdn_prefill", {"dtype": "float16"}, "sm_90a"),
     *(
+        (
+            "flashinfer.gdn_prefill_blackwell",
+            {**HEADS, "dtype": "bfloat16", "initial": True, "indexed": indexed},
+            "sm_100a",
+        )
+        for indexed in (False, True)
+    ),
+    *(
         ("flashinfer.kda_decode", {"gate": gate, "indexed": indexed, "head_dim": dim}, target)
         for gate, indexed, dim, target in (("log", False, 64, "sm_90a"), ("softplus", True, 128, "sm_100a"))
     ),
@@ -75,7 +83,6 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 
 # Those that no GPU was there to run: they compile, and have no reference.
 COMPILED: list[tuple[str, dict[str, Any], str]] = [
-    ("flashinfer.gdn_prefill_blackwell", {**HEADS, "dtype": "bfloat16", "initial": True}, "sm_100a"),
     ("flashinfer.grouped_gemm_fp8", {"n": 256, "k": 512, "groups": 4}, "sm_100a"),
     ("flashinfer.all_reduce_publish", {"hidden": 7168, "ranks": 4, "rank": 3}, "sm_100a"),
     ("flashinfer.all_reduce_norm", {"hidden": 7168, "ranks": 4}, "sm_100a"),

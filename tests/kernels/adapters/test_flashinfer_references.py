@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.kernels.adapters.flashinfer import delta_rule, gdn, moe_finalize, moe_gather, moe_routes
+from precast.kernels.adapters.flashinfer import delta_rule, gdn_cases, moe_finalize, moe_gather, moe_routes
 
 torch = pytest.importorskip("torch")
 
@@ -74,8 +74,8 @@ def test_a_prompt_is_its_tokens_one_after_another(indexed: bool) -> None:
     """The prefill of a sequence of one token is the decode step with the same decay."""
     config: dict[str, Any] = {"dtype": "bfloat16", "initial": True, "indexed": indexed}
     problem = {"first": 1, "second": 1, "query_heads": 2, "value_heads": 4}
-    values = gdn.prefill_inputs(config, problem, device="cpu", seed=2)
-    found = gdn.prefill_reference(config, values)
+    values = gdn_cases.prefill_inputs(config, problem, device="cpu", seed=2)
+    found = gdn_cases.prefill_reference(config, values)
     q, k, v = values["q"].permute(0, 2, 1), values["k"].permute(1, 2, 0), values["v"].permute(1, 2, 0)
     decay, beta = values["decay"].view(2, 4), values["beta"].view(2, 4)
     state, read = delta_rule.step(
@@ -87,3 +87,30 @@ def test_a_prompt_is_its_tokens_one_after_another(indexed: bool) -> None:
         beta.double(),
     )
     assert torch.allclose(found["state_out"], state) and torch.allclose(found["out"].permute(1, 2, 0), read)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_prompts_on_both_generations_are_one_definition(indexed: bool) -> None:
+    """What Blackwell's arguments say is what Hopper's do; a slot that no sequence has stays as it was."""
+    heads = {"query_heads": 2, "value_heads": 4}
+    config: dict[str, Any] = {"dtype": "bfloat16", "initial": True, "indexed": indexed, **heads}
+    values = gdn_cases.blackwell_inputs(config, {"first": 3, "second": 2}, device="cpu", seed=4)
+    values["s_out"].fill_(7.0)
+    found = gdn_cases.blackwell_reference(config, values)
+    slots = [2, 0] if indexed else [0, 1]
+    hopper = {
+        "q": values["q"].permute(0, 2, 1),
+        "k": values["k"].permute(2, 0, 1),
+        "v": values["v"].permute(2, 0, 1),
+        "decay": values["gate"].flatten(),
+        "beta": values["beta"].flatten(),
+        "state": values["s_in"][slots],
+        "state_out": values["s_out"],
+        "offsets": values["cu_seqlens"],
+        "scale": values["scale"],
+        **heads,
+    }
+    want = gdn_cases.prefill_reference(config, hopper)
+    assert torch.allclose(found["o"], want["out"].permute(1, 2, 0))
+    assert torch.allclose(found["s_out"][slots], want["state_out"])
+    assert not indexed or bool((found["s_out"][1] == 7.0).all())

@@ -51,6 +51,10 @@ struct Run {
 // Calls f(Run) for all runs of the box at these coordinates.
 template <class F> void each_tile_run(const TensorMap &map, const s32 (&at)[5], F f);
 
+// Addresses have 57 bits, and sums wrap: a base may lie before the memory of the GPU, so that a large coordinate leads
+// back into it (varlen stores, by a dimension of 2**30).
+inline u64 wrapped(u64 address) { return address & ((1ull << 57) - 1); }
+
 inline u64 row_address(const TensorMap &map, const s64 (&at)[5], bool &inside) {
   u64 address = map.base;
   for (u32 i = 1; i < map.rank; ++i) {
@@ -69,13 +73,13 @@ template <class F> void each_run_of_row(const TensorMap &map, u64 row, bool insi
     const s64 stop = end < s64(elements) ? end : s64(elements);
     const u32 count = inside && stop > s64(skipped) ? u32(stop - s64(skipped)) : 0;
     const s64 bits = (first + s64(skipped)) * s64(map.element_bits());
-    f(Run{row + u64(bits / 8), place, skipped, count, elements});
+    f(Run{wrapped(row + u64(bits / 8)), place, skipped, count, elements});
     return;
   }
   for (u32 k = 0; k < elements; ++k) {
     const s64 at = first + s64(k) * map.step[0];
     const bool in = inside && at >= 0 && at < s64(map.size[0]);
-    f(Run{row + u64(at * s64(map.element_bits()) / 8), place + map.bytes_of(k), 0, in ? 1u : 0u, 1});
+    f(Run{wrapped(row + u64(at * s64(map.element_bits()) / 8)), place + map.bytes_of(k), 0, in ? 1u : 0u, 1});
   }
 }
 

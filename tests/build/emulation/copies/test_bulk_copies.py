@@ -45,6 +45,22 @@ def test_a_box_is_stored_without_what_is_outside(swizzle: str, seed: int) -> Non
     np.testing.assert_array_equal(target, expected)
 
 
+@pytest.mark.parametrize("row_bytes", [256, 1 << 18], ids=["after address 0", "before address 0"])
+def test_rows_of_one_sequence_are_stored_by_a_base_before_the_memory(row_bytes: int) -> None:
+    """As FlashAttention-4 stores packed sequences: 2**30 rows before the memory begins a tensor of so many rows, whose
+    end cuts off what is behind the sequence."""
+    rows, begin, length = 1 << 30, 2, 5
+    target = np.zeros((10, row_bytes // 2), np.uint16)
+    source = np.random.default_rng(4).integers(1, 1 << 16, (8, 64), np.uint16)
+    sizes, strides = (64, rows, (1 << 31) - 1), (row_bytes, row_bytes)
+    maps = tensor_map(target, (64, 8, 1), sizes=sizes, strides=strides, shift=-rows * row_bytes)
+    at = f"{{0, {rows - length}, {begin + length}}}"
+    store(f"cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [map, {at}], [at];", source, target, maps)
+    expected = np.zeros_like(target)
+    expected[begin : begin + length, :64] = source[:length]
+    np.testing.assert_array_equal(target, expected)
+
+
 def test_four_rows_are_scattered() -> None:
     target = np.zeros((16, 32), np.uint16)
     source = np.random.default_rng(2).integers(1, 1 << 16, (4, 32), np.uint16)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from precast.kernels.authoring.launching.cases import LeftOut, cases
+from precast.kernels.authoring.errors import UnknownOp
+from precast.kernels.authoring.launching.cases import LeftOut, cases, declaration_for
 from precast.loader import session
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.target import Target
 from precast.loader.contract.values import replace
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.machine import Machines
@@ -45,3 +47,20 @@ def test_an_artifact_for_another_gpu_is_left_out_with_the_reason(native: Native,
     assert all(
         one.reason.startswith("built for a GPU whose multiprocessor_count is 132, this one's is 78") for one in here
     )
+
+
+@pytest.mark.parametrize(("part", "verifiable"), [("dq", True), ("other", False)])
+def test_a_part_has_the_declaration_of_its_function_for_it(native: Native, part: str, verifiable: bool) -> None:
+    one = demo(native).ops["scale"].artifacts[0]
+    config = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 1, "causal": True, "layout": "dense"}
+    made = {"registered": True, "function": "ignored:here", "parts": ["prepare", "main", "dq", "other"]}
+    artifact = replace(
+        one,
+        config={**config, "deterministic": False, "two_cta": False},
+        provenance=made,
+        target=Target.parse("sm_90a"),
+    )
+    declaration = declaration_for(f"attention_bwd.{part}", artifact)
+    assert declaration.op == f"attention_bwd.{part}" and declaration.verifiable == verifiable
+    with pytest.raises(UnknownOp):
+        declaration_for("attention_bwd.unnamed", artifact)

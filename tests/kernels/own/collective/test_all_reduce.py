@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +19,14 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.own.collective.all_reduce import all_reduce, exchange_of
+from precast.kernels.authoring.verification.check import sizes
+from precast.kernels.authoring.verification.together import owned_by_each, together
+from precast.kernels.authoring.verification.verify import verify
+from precast.kernels.own.collective.all_reduce import all_reduce, exchange_of, problems
 from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from tests.helpers.builds import precast
 from tests.helpers.gpu.machine_code import instructions
 
 EXCHANGES = [
@@ -72,8 +81,96 @@ def test_what_cannot_be_built_is_refused(changed: dict[str, Any], reason: str) -
     assert reason in str(declaration_of(all_reduce).refusal(config, Target.parse("sm_90a")))
 
 
-def test_one_process_cannot_verify_it() -> None:
-    assert not declaration_of(all_reduce).verifiable
+@pytest.mark.parametrize("shots", [1, 2])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_rounded_sum_is_verified_on_every_rank_and_a_rank_left_out_is_found(dtype: str, shots: int) -> None:
+    declaration, config = declaration_of(all_reduce), full(dtype=dtype, world=4, shots=shots)
+    assert declaration.inputs and declaration.reference
+    names = {"x", "out", "signals", "inputs", "outs", "rank"}
+
+    def ranks(left_out: int | None) -> Any:
+        def launch(**call: Any) -> None:
+            assert set(call) == names and (call["outs"] is None) == (shots == 1)
+            call["out"].copy_(sums[call["out"].numel()][left_out is not None and call["rank"] == left_out])
+
+        return launch
+
+    sums: dict[int, tuple[Any, Any]] = {}
+    for problem in problems(config):
+        _, flat = together(ranks(None), declaration, config)
+        assert flat.inputs and flat.reference
+        seed = zlib.crc32(sizes(problem).encode())
+        values = owned_by_each(flat.inputs(config, problem, device="cpu", seed=seed), 4)
+        every = [own["x"].float() for own in values]
+        sums[problem["n"]] = sum(every[1:], every[0]), sum(every[2:], every[0])
+
+    def faults(left_out: int | None) -> list[str]:
+        one = replace(declaration, special_values=())
+        found = verify(Named(ranks(left_out)), one, config, device="cpu")
+        return [str(check) for check in found if not check.passed]
+
+    assert not faults(None)
+    wrong = faults(2)
+    assert wrong and all(text.startswith("out of rank 2 at n=") for text in wrong)
+
+
+class Named:
+    """A function of named arguments in a kernel's place."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+
+    def __call__(self, **values: Any) -> None:
+        self.function(**values)
+
+    def bind(self, values: dict[str, Any]) -> Callable[[], None]:
+        return lambda: self.function(**values)
+
+
+@pytest.mark.slow
+def test_ranks_are_emulated_together(tmp_path: Path) -> None:
+    """Two ranks, one shot and two; a kernel that leaves signals raised, or adds otherwise, is found."""
+    manifest = "version: 1\nname: sums\ntargets: [sm_90a]\nkernels:\n"
+    manifest += "  - {kernel: all_reduce, config: {dtype: bfloat16, world: 2, shots: [1, 2]}}\n"
+    (tmp_path / "sums.yaml").write_text(manifest)
+    cache, store = tmp_path / "cache", tmp_path / "store"
+    done = precast(store, "build", tmp_path / "sums.yaml", "-o", cache, "--keep", "ptx")
+    assert done.returncode == 0, done.stderr
+    done = precast(store, "verify", cache, "--emulate", "--json", "--seeds", 3)
+    report = json.loads(done.stdout)
+    assert report["smallest"] is None and not report["refused"] and not report["left_out"], report
+    entries = report["evidence"]["all_reduce"].values()
+    assert [entry["problems"] for entry in entries] == [len(problems({}))] * 2
+    done = subprocess.run([sys.executable, "-c", CHANGED, cache, store], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+CHANGED = """
+import sys
+from pathlib import Path
+
+from precast.kernels.authoring.verification.verify import verify
+from precast.kernels.own.collective.all_reduce import all_reduce
+from precast.kernels import declaration_of
+from tests.helpers.emulation.cache import emulated_kernel
+
+cache, store = map(Path, sys.argv[1:])
+def faults(shots, right, wrong):
+    def change(text):
+        assert right in text
+        return text.replace(right, wrong)
+
+    one = emulated_kernel(cache, store, "all_reduce", lambda a: a.config["shots"] == shots, change=change)
+    checks = verify(one, declaration_of(all_reduce), one.config, device="cpu", problem={"n": 4099}, schedules=[])
+    return [check.fault for check in checks if not check.passed]
+
+
+for shots in (1, 2):
+    raised = faults(shots, "], 1, 0;", "], 1, 1;")
+    assert len(raised) == 1 and "wait for what does not come" in raised[0], (shots, raised)
+    subtracted = faults(shots, "add.bf16x2 ", "sub.bf16x2 ")  # with two ranks, the compiler rounds as it adds
+    assert subtracted and "values differ" in subtracted[0], (shots, subtracted)
+"""
 
 
 @pytest.mark.slow
