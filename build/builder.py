@@ -15,12 +15,12 @@ from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up
 from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor, Local
 from precast.build.compile.outcome import Failed, Outcome, entry_names
-from precast.build.compile.worker import answers_here
 from precast.build.disk.scratch import TemporaryLost, sweep_temporary
 from precast.build.errors import ChangedInputError
 from precast.build.gpu.profile import Profile
 from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.capacity import default_jobs
+from precast.build.ipc.child_inputs import answers_here
 from precast.build.link.linker import Linker
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, find_toolchain

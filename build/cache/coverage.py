@@ -9,7 +9,7 @@ from typing import Any
 
 from precast.build.cache.build_assumptions import asked_by
 from precast.build.cache.contents import ArtifactId, CacheContents, Verification, artifact_ids
-from precast.build.cache.freshness import stale
+from precast.build.cache.freshness import Decisions, stale
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.measurements.fit import Listed, fit
 from precast.build.plan.plan import Plan
@@ -71,10 +71,13 @@ class Coverage:
         }
 
 
-def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = None) -> Coverage:
+def coverage(
+    plan: Plan, cache: CacheContents, answers: InputAnswers | None = None, decisions: Decisions | None = None
+) -> Coverage:
     """Compare a plan with a cache, and read and check every byte of it.
 
-    With ``answers``, artifacts whose inputs have changed count as missing, too.
+    With ``answers``, artifacts whose inputs have changed count as missing, too; with ``decisions``, all those that a
+    build would make again.
     """
     verified = cache.verify()
     hosts = cache.hosts
@@ -82,7 +85,7 @@ def coverage(plan: Plan, cache: CacheContents, answers: InputAnswers | None = No
     for identity, artifact in cache.artifacts.items():
         held.setdefault(identity.whole, {})[identity] = artifact
     unusable = dict(_unusable_hosts(cache, verified.damaged))
-    changed = stale(plan, cache, answers) if answers is not None else {}
+    changed = stale(plan, cache, answers, decisions) if answers is not None else {}
     present: set[tuple[ArtifactId, ...]] = set()  # an artifact may serve several GPUs: it counts once
     missing: list[Missing] = []
     served: set[ArtifactId] = set()

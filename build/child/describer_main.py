@@ -1,22 +1,25 @@
 """The describer: a process that imports kernels' modules and reads their declarations.
 
 ``precast.build.plan.describer`` starts it. Modules that query the GPU while they are imported get the facts of the
-target's default GPU, as in a worker.
+target's default GPU, as in a worker. What they read is observed, as in a worker: a default, a choice of a ``Literal``
+or a limit of ``supports`` may come from a file.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames
+from precast.build.child.observe.observer import Observer
 from precast.build.child.serve import Answer, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.need import replace_cuda
 from precast.build.gpu.profile import profile_of
 from precast.build.ipc.message import Message
+from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.declare import Declaration, declaration_of, is_declared
 from precast.kernels.authoring.extras import extra_hint
 from precast.kernels.authoring.registry import FunctionRef, find, load
@@ -39,13 +42,18 @@ def start(settings: Mapping[str, Any]) -> Answer:
     facts = FactRecorder("", {})
     _use_gpu_of(Target.parse(settings["target"]), facts)
     install_fake_gpu(facts)
+    read_installed()  # before the observer is installed: what this reads is not an input of a kernel
+    observer = Observer().install()
 
     def answer(request: Mapping[str, Any]) -> Message:
+        rows: Sequence[Any]
         if "describe" in request:
-            return Message({"rows": [describe(**row) for row in request["describe"]]})
-        if "sizes" in request:
-            return Message({"rows": [size_names(row) for row in request["sizes"]]})
-        return Message({"rows": refusals(request["check"], facts)})
+            rows = [describe(**row) for row in request["describe"]]
+        elif "sizes" in request:
+            rows = [size_names(row) for row in request["sizes"]]
+        else:
+            rows = refusals(request["check"], facts)
+        return Message({"rows": rows, "observed": observer.observed()})
 
     return answer
 

@@ -2,7 +2,8 @@
 
 A worker that has started the compiler forks a process for each module of kernels, which imports the module and forks a
 process for each variant. So a variant is affected by the import of its own module, and not by other modules or
-variants: its result does not depend on the order of compilation.
+variants: its result does not depend on the order of compilation. Installed packages that it imported are imported
+for the others, too, unless an import has patched the compiler (``precast.build.child.patches``).
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ class Work(Protocol):
 
     def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
         """Import the modules that the last variant imported, if other variants may share them."""
+
+    def shareable(self, names: list[str]) -> list[str]:
+        """Those of the modules that this process has imported which other kernels may find imported."""
+
+    def accept_patches(self) -> None:
+        """From now on, what imports have changed so far is the state that all variants of this process have."""
 
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
@@ -106,7 +113,7 @@ class ModuleProcess:
 def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     """Serve requests in the module's own process, until its parent closes the pipe."""
     adopt_orphans()
-    loaded = False
+    loaded = private = False
     shared: Sequence[str] = ()
     served: set[object] = set()
     while (request := Message.read(requests)) is not None:
@@ -119,24 +126,29 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
             _write(replies, failure(error))
             break
         imported = [name for name in sys.modules if name not in before]
-        more = {"observed_before": work.observed()} if imported or not loaded else {}
+        own, more = imported, {}
+        if imported or not loaded:
+            own = work.shareable(imported)
+            private = private or own != imported
+            work.accept_patches()  # they are those of every variant of this module
+            more = {"observed_before": work.observed()}
         loaded = True
         first = request.header.get("source") not in served  # of its function, in this process
         served.add(request.header.get("source"))
-        reply = _answer_in_process({**request.header, "first": first}, work.compile)
+        reply = _answer_in_process({**request.header, "first": first}, work)
         shared = reply.header.get("imported", ())
-        _write(replies, Message({**reply.header, **more, "imported": [*imported, *shared]}, reply.parts))
+        _write(replies, Message({**reply.header, **more, "imported": [] if private else [*own, *shared]}, reply.parts))
         end_descendants(os.getpid())
         reap()
 
 
-def _answer_in_process(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], Message]) -> Message:
+def _answer_in_process(request: Mapping[str, Any], work: Work) -> Message:
     """The reply to one request from a separate process; how that process ended if it does not reply."""
     answer, theirs = os.pipe()
     pid = _fork()
     if pid == 0:
         os.close(answer)
-        _run_and_exit(lambda: _write(theirs, _answer(request, compile_)))
+        _run_and_exit(lambda: _write(theirs, _answer(request, work)))
     os.close(theirs)
     with os.fdopen(answer, "rb") as pipe:
         if _ends_first(pid, pipe.fileno()):
@@ -148,13 +160,13 @@ def _answer_in_process(request: Mapping[str, Any], compile_: Callable[[Mapping[s
     return Message({"error": f"the worker {describe_exit(status)}", "traceback": ""})
 
 
-def _answer(request: Mapping[str, Any], compile_: Callable[[Mapping[str, Any]], Message]) -> Message:
+def _answer(request: Mapping[str, Any], work: Work) -> Message:
     """The reply to one request, in its own process, with the modules that were imported for it."""
     own, before = os.getpid(), set(sys.modules)
-    reply = compile_(request)
+    reply = work.compile(request)
     if os.getpid() != own:  # a copy of the process that the kernel's function has made
         os._exit(0)
-    imported = [name for name in sys.modules if name not in before]
+    imported = work.shareable([name for name in sys.modules if name not in before])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     flush_output()
     return Message({**reply.header, "imported": imported, "memory": peak}, reply.parts)

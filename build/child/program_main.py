@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames, author_traceback
+from precast.build.child.observe.observer import Observer
 from precast.build.child.record_main import record_without_gpu, run_program, without_gpu
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
+from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.loader.contract.recordings.key_reader import decode
@@ -35,6 +37,8 @@ def start(settings: Mapping[str, Any]) -> Answer:
         settings["profile"], libraries=settings["libraries"], without_compiler=find_spec("cutlass") is None
     )
     os.chdir(settings["folder"])
+    read_installed()  # before the observer is installed: what this reads is not an input of a program
+    observer = Observer().install() if settings["observed"] else None
 
     def answer(request: Mapping[str, Any]) -> Message:
         for number, run_request in enumerate(request["runs"]):
@@ -52,6 +56,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
             {
                 "recorded": [kernel.to_json() for kernel in recorder.recorded],
                 "left_out": list(recorder.left_out),
+                "observed": observer.observed() if observer is not None else None,
             }
         )
 

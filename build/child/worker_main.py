@@ -23,6 +23,7 @@ from precast.build.child.declaration_check import advice, wrong_names
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.kernel_facts import kernel_facts
 from precast.build.child.observe.observer import Observer
+from precast.build.child.patches import Patches
 from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.need import needs_fake_cuda, replace_cuda
@@ -93,9 +94,11 @@ class _Modules:
 
     def _new_process(self, request: Mapping[str, Any]) -> ModuleProcess:
         """A process for one more module. It inherits what its kernels will import, and what others imported."""
-        for names, earlier in [*self._imported, (request.get("imports", ()), request)]:
+        self._work.import_library(request)
+        for names, earlier in self._imported:
             self._work.import_shared(names, earlier)
         self._imported.clear()
+        self._work.end_if_patched()
         return ModuleProcess(self._work)
 
     def _end_processes(self, most: int) -> None:
@@ -109,6 +112,8 @@ class _Work:
     def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer) -> None:
         self._catcher, self._facts, self._observer = catcher, facts, observer
         self._tried: set[str] = set()
+        self._patches = Patches()
+        self._accepted: tuple[str, ...] = ()  # the patches that all kernels of this process have
 
     def load(self, request: Mapping[str, Any]) -> None:
         """Import the module of a request, and the modules of its own package that its declaration lists."""
@@ -136,6 +141,29 @@ class _Work:
                 if name not in sys.modules and _is_installed(name):
                     with suppress(Exception, SystemExit):
                         importlib.import_module(name)
+
+    def import_library(self, request: Mapping[str, Any]) -> None:
+        """Import the package of an attached library, as each of its modules does first; it may patch the compiler."""
+        source = FunctionRef.parse(request["source"])
+        top = source.module.partition(".")[0]
+        if source.library and top not in sys.modules:
+            self.import_shared([top], request)
+            self.accept_patches()
+
+    def shareable(self, names: list[str]) -> list[str]:
+        """All, or none if this process has patched the compiler: any of them may be the cause."""
+        return names if not names or self._patches.changes() == self._accepted else []
+
+    def accept_patches(self) -> None:
+        """From now on, the patches so far are the state that all variants of this process have."""
+        self._accepted = self._patches.changes()
+
+    def end_if_patched(self) -> None:
+        """End this process if its imports have patched the compiler, although each alone did not: a variant that is
+        lost with a used worker is compiled by a new one."""
+        if (changes := self._patches.changes()) != self._accepted:
+            print(f"imports of several kernels together changed {', '.join(changes[:3])}", file=sys.stderr, flush=True)
+            os._exit(1)
 
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""

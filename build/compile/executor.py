@@ -10,10 +10,10 @@ from typing import Protocol
 from precast.build.compile.outcome import Outcome
 from precast.build.compile.pool import Limits, Pool, watch
 from precast.build.compile.schedule import Schedule, ordered
-from precast.build.compile.worker import answers_here
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.input_rules import InputRules
 from precast.build.ipc.capacity import MemoryBudget, default_jobs, free_memory, memory_bound
+from precast.build.ipc.child_inputs import answers_here
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 

@@ -6,14 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from precast.build.disk.memo import Memo
 from precast.build.gpu.profile import Profile
-from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.inputs import MOST_UNSTEADY
 from precast.build.inputs.observation import Observation
-from precast.build.inputs.roots import Roots
 from precast.build.interpreter import HERE, Interpreter
+from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -89,9 +87,3 @@ class Worker(ChildProcess):
             raise FormatError("the worker did not report what it had read before")
         inputs, unsteady = self._rules.inputs_of(observation, self._given, before=self._before[process])
         return {"inputs": inputs.to_json(), "unsteady": [str(item) for item in unsteady[:MOST_UNSTEADY]]}
-
-
-def answers_here(search: Sequence[Path], memo: Memo | None = None, interpreter: Interpreter = HERE) -> InputAnswers:
-    """The values of inputs on this machine, at this moment."""
-    environment = child_environment(os.environ, interpreter=interpreter)
-    return InputAnswers(Roots.here(search, environment, interpreter), memo)

@@ -87,6 +87,19 @@ def hash_file(path: str) -> str | None:
     return digest.hexdigest()
 
 
+def kind_of(path: str) -> str | None:
+    """Whether a path is a file, a folder, or something else; None if there is nothing.
+
+    >>> kind_of("/"), kind_of("/nowhere/at/all")
+    ('folder', None)
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
 def changed(path: str) -> ChangedInputError:
     """The error for a file that changed during a build."""
     return ChangedInputError(f"{path} changed during the build: build again")

@@ -9,14 +9,15 @@ import platform
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from importlib.machinery import FrozenImporter
 from pathlib import Path
 
 from precast.build.disk.memo import Memo
-from precast.build.inputs.contents import Contents
+from precast.build.inputs.contents import Contents, kind_of
 from precast.build.inputs.inputs import Inputs, parse_names
-from precast.build.inputs.installation import Installation
+from precast.build.inputs.installation import Installation, is_metadata
 from precast.build.inputs.module_finder import ModuleFinder
 from precast.build.inputs.roots import PYTHON, Roots
 from precast.loader.contract.format.config import canonical
@@ -37,6 +38,7 @@ class InputAnswers:
 
     def __init__(self, roots: Roots, memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
+        self.began = time.time_ns()
         self.lock = threading.RLock()  # each value is read once, by one thread
         self.roots = roots
         self.contents = Contents(memo)
@@ -49,6 +51,8 @@ class InputAnswers:
         self._kinds: dict[str, Callable[[str], str | None]] = {
             "file": self._file,
             "folder": self._folder,
+            "exists": self._exists,
+            "link": self._link,
             "distribution": self.installation.answer,
             "module": self._module,
             "variable": self._variable,
@@ -56,6 +60,7 @@ class InputAnswers:
             "program": self._program,
             "python": self._python,
             "variables": self._variables,
+            "distributions": self._distributions,
         }
 
     def answer(self, name: str) -> str | None:
@@ -99,6 +104,17 @@ class InputAnswers:
         path = self.roots.path_of(name)
         return None if path is None else self.contents.folder(path)
 
+    def _exists(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        return None if path is None else kind_of(path)
+
+    def _link(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        try:
+            return None if path is None else _digest(self.roots.portable(os.readlink(path)))
+        except (OSError, ValueError):
+            return None
+
     def _module(self, name: str) -> str | None:
         if _is_built_in(name):
             return STANDARD
@@ -106,7 +122,9 @@ class InputAnswers:
         if spec is None:
             return None
         if not spec.has_location or not spec.origin:
-            return STANDARD if spec.submodule_search_locations is None else "namespace package"
+            if spec.submodule_search_locations is None:
+                return STANDARD
+            return f"namespace package {_digest([*map(self.roots.portable, spec.submodule_search_locations)])}"
         file = os.path.abspath(spec.origin)
         owner = self.installation.owner(file)
         if owner is not None:
@@ -131,6 +149,14 @@ class InputAnswers:
     def _program(self, name: str) -> str | None:
         file = shutil.which(name, path=self.roots.environment.get("PATH", os.defpath))
         return None if file is None else self._read(os.path.realpath(file))
+
+    def _distributions(self, _: str) -> str:
+        rows = []
+        for folder in (*self.roots.search, *self.roots.path):
+            names = filter(is_metadata, os.listdir(folder) if os.path.isdir(folder) else ())
+            files = ((name, os.path.join(folder, name, "entry_points.txt")) for name in sorted(names))
+            rows += [[self.roots.portable(folder), name, self._read(file)] for name, file in files]
+        return _digest(rows)
 
     def _python(self, _: str) -> str:
         optimised = self.roots.environment.get("PYTHONOPTIMIZE")

@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from precast.build.inputs.contents import changed
+from precast.build.inputs.contents import changed, hash_file, kind_of
 from precast.build.inputs.input_answers import STANDARD, InputAnswers
 from precast.build.inputs.inputs import Inputs, is_name
 from precast.build.inputs.installation import normalised
@@ -27,6 +27,7 @@ from precast.build.inputs.stamp import Stamp, stamp_of
 _MOST_BEFORE = 64
 _SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/run/", "/sbin/", "/usr/", "/var/")
 _KERNEL = ("/proc/", "/sys/", "/dev/")
+_UNSTEADY = ("clock", "randomness", "network", "process", "host")
 _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -92,7 +93,11 @@ class InputRules:
     def _summary(self, observation: Observation, given: frozenset[str], earlier: _Summary) -> _Summary:
         """The summary of an observation, together with an earlier one."""
         modules = {module.name: module for module in observation.modules}
-        whole = replace(observation, stamps={**earlier.stamps, **observation.stamps})
+        whole = replace(
+            observation,
+            stamps={**earlier.stamps, **observation.stamps},
+            digests={**earlier.digests, **observation.digests},
+        )
         names, unsteady = {"python"}, set()
         for item in self._found(whole, given, {**earlier.modules, **modules}):
             if isinstance(item, Unsteady):
@@ -107,6 +112,7 @@ class InputRules:
             covers=earlier.covers | {self._modules[module].covers for module in observation.modules},
             modules={**earlier.modules, **modules},
             stamps=whole.stamps,
+            digests=whole.digests,
         )
 
     def _found(
@@ -128,9 +134,11 @@ class InputRules:
                 yield from self._file(observation, "file", library, None)
         searched = {*self._answers.roots.search, *self._answers.roots.path}
         for folder in observation.path:
-            if folder and (path := os.path.abspath(folder)) not in searched and os.path.exists(path):
+            if folder and (path := os.path.abspath(folder)) not in searched:
                 # The code added it to the path itself, in an unknown order: a new file may hide another.
-                yield from self._file(observation, "folder" if os.path.isdir(path) else "file", path, None)
+                kind = "file" if os.path.isfile(path) else "folder"
+                added = Ask(kind, path, "", 0) if self._is_temporary(path) else None
+                yield from self._file(observation, kind, path, added)
 
     def _module(self, module: LoadedModule) -> _Found:
         if module not in self._modules:
@@ -146,7 +154,7 @@ class InputRules:
         counted = (own,) if "." not in name or (owner is None and not self._is_standard(file)) else ()
         if owner is None and file == self._answers.module_file(name):
             return _Found(counted, f"file:{self._answers.roots.portable(file)}")
-        name_of_file = self._name("file", file, by_author=False)
+        name_of_file = self._name("file", file, by_author=self._is_temporary(file))
         return _Found((*counted, name_of_file) if name_of_file else counted)
 
     def _missing(self, name: str, parent: LoadedModule | None) -> Iterator[str]:
@@ -160,7 +168,7 @@ class InputRules:
 
     def _asked(self, observation: Observation, ask: Ask, given: frozenset[str]) -> Iterator[str | Unsteady]:
         by_author = not ask.file or self._answers.installation.owner(ask.file) is None
-        if ask.kind in ("file", "folder"):
+        if ask.kind in ("file", "folder") or (ask.kind in ("exists", "link") and by_author):
             yield from self._file(observation, ask.kind, ask.what, ask if by_author else None)
         elif ask.kind in ("library", "program") and ask.what.startswith("/"):
             yield from self._file(observation, "file", ask.what, ask if by_author else None)
@@ -170,13 +178,10 @@ class InputRules:
         elif ask.kind == "distribution":
             yield f"distribution:{normalised(ask.what)}"
         elif by_author:
-            if ask.kind == "distributions":
-                sites = filter(os.path.isdir, self._answers.roots.sites)
-                yield from (f"folder:{self._answers.roots.portable(folder)}" for folder in sites)
-            elif ask.kind in ("clock", "randomness", "network", "process"):
+            if ask.kind in _UNSTEADY:
                 yield Unsteady(*ask)
             else:
-                yield "variables" if ask.kind == "variables" else f"{ask.kind}:{ask.what}"
+                yield ask.kind if ask.kind in ("variables", "distributions") else f"{ask.kind}:{ask.what}"
 
     def _file(self, observation: Observation, kind: str, path: str, author: Ask | None) -> Iterator[str | Unsteady]:
         """A file or folder as an input; ``author`` is the request if the author's code made it."""
@@ -189,6 +194,8 @@ class InputRules:
         elif name:
             if kind == "file":
                 self._check(observation, path)
+            elif kind == "exists" and path in observation.stamps:
+                self._check_existence(observation, path)
             yield name
 
     def _name(self, kind: str, path: str, *, by_author: bool) -> str:
@@ -197,8 +204,10 @@ class InputRules:
         root, _ = answers.roots.place(path)
         if root == PYTHON or path == os.devnull or path.startswith(self._machinery):
             return ""
-        if path.startswith(_KERNEL) or root == TEMPORARY:
-            return ("temporary file" if root == TEMPORARY else "system") if by_author else ""
+        if path.startswith(_KERNEL):
+            return "system" if by_author else ""
+        if root == TEMPORARY:
+            return self._temporary(kind, path) if by_author else ""
         if not by_author and _LISTING.search(path):
             return ""  # torch looks for plug-ins in all installed distributions
         owner = answers.installation.owner(path)
@@ -207,6 +216,20 @@ class InputRules:
         noise = not root and path.startswith(_SYSTEM)
         noise |= answers.roots.is_site(path) and (kind == "folder" or answers.contents.read(path).stamp is None)
         return f"{kind}:{answers.roots.portable(path)}" if by_author or not noise else ""
+
+    def _is_temporary(self, path: str) -> bool:
+        return self._answers.roots.place(path)[0] == TEMPORARY
+
+    def _temporary(self, kind: str, path: str) -> str:
+        """A temporary file that was there before the build is as any other file."""
+        _, rest = self._answers.roots.place(path)
+        stamp = stamp_of(path)
+        made_meanwhile = stamp is not None and kind != "folder" and stamp[3] >= self._answers.began
+        return "temporary file" if made_meanwhile or not rest else f"{kind}:{path}"
+
+    def _check_existence(self, observation: Observation, path: str) -> None:
+        if (observation.stamps[path] is None) != (kind_of(path) is None):
+            raise changed(path)
 
     def _check(self, observation: Observation, path: str) -> None:
         """Raise ChangedInputError if a file has changed since the compilation read it."""
@@ -217,7 +240,10 @@ class InputRules:
             noted = observation.stamps[path]
             # An installer that makes another environment of hard links changes the stamps of files, not their content.
             linked = owned and noted is not None and now is not None and noted[:3] == now[:3]
-            if noted != now and not (linked and installation.is_as_listed(path)):
+            if noted == now or (linked and installation.is_as_listed(path)):
+                return
+            # A generator may write the same content again for each process that runs it.
+            if path not in observation.digests or observation.digests[path] != hash_file(path):
                 raise changed(path)
 
     def _is_standard(self, file: str) -> bool:
@@ -233,6 +259,7 @@ class _Summary:
     covers: frozenset[str] = frozenset()
     modules: Mapping[str, LoadedModule] = field(default_factory=dict)
     stamps: Mapping[str, Stamp | None] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 _NOTHING = _Summary()

@@ -21,13 +21,16 @@ _WORD = re.compile(r"[^\0/]+")
 _NAMES = {
     "file": _PATH,
     "folder": _PATH,
+    "exists": _PATH,
+    "link": _PATH,
     "distribution": re.compile(r"[a-z0-9][a-z0-9-]*"),
     "module": re.compile(r"[^\0/]+"),
     "variable": re.compile(r"[^\0=]+"),
     "library": _WORD,
     "program": _WORD,
 }
-_ALONE = ("python", "variables")
+_ALONE = ("python", "variables", "distributions")
+_FILES = ("file", "folder", "exists", "link")
 _NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block forever, or have an effect
 
 
@@ -36,9 +39,11 @@ class Inputs:
     """Names with their values, sorted. A value is a text, or None for what does not exist.
 
     - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of the names in it (``Roots`` has the paths)
+    - ``exists:PATH`` whether it is a file or a folder; ``link:PATH`` where a link points to
     - ``module:NAME`` what an import would load, with the content of a file that no distribution owns
     - ``distribution:NAME`` its version and the digest of its files, including those edited in place
     - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all
+    - ``distributions`` the names of all installed ones, and their entry points
     - ``library:NAME``, ``program:NAME`` the digest of the file that the system would load
     - ``python`` the interpreter
 
@@ -113,7 +118,7 @@ def _is_authors(name: str, answer: str | None, own: str | None) -> bool:
         return name == own
     if kind == "module":
         return rest.partition(".")[0] != "precast" and (answer or "").startswith(("file:search", "file:path"))
-    return kind in ("variable", "variables") or (kind in ("file", "folder") and not rest.startswith("site"))
+    return kind in ("variable", "variables") or (kind in _FILES and not rest.startswith("site"))
 
 
 def parse_names(value: object) -> tuple[str, ...]:

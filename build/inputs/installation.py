@@ -130,6 +130,15 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def is_metadata(name: str) -> bool:
+    """Whether a folder of this name has the metadata of a distribution.
+
+    >>> is_metadata("acme-1.0.dist-info"), is_metadata("acme")
+    (True, False)
+    """
+    return name.endswith((_INFO, ".egg-info"))
+
+
 def _inside(folder: str, file: str) -> str:
     return file[len(folder) :].lstrip("/")
 

@@ -18,6 +18,8 @@ _LONGEST = 8192
 _KINDS = (
     "file",
     "folder",
+    "exists",
+    "link",
     "variable",
     "variables",
     "library",
@@ -28,6 +30,7 @@ _KINDS = (
     "randomness",
     "network",
     "process",
+    "host",
 )
 
 
@@ -50,16 +53,18 @@ class LoadedModule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one compilation read. ``missing`` has the modules that were not found, ``libraries`` the files of mapped
-    libraries, ``path`` Python's path at the end; ``complete`` means that nothing was left out.
+    """What one compilation read. ``digests`` has the content of small files of authors, ``missing`` the modules that
+    were not found, ``libraries`` the files of mapped libraries, ``path`` Python's path at the end; ``complete`` means
+    that nothing was left out.
 
-    >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "stamps": {}, "modules": [], "missing": [],
-    ...                    "libraries": [], "path": [], "complete": True}).asked[0].what
+    >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "stamps": {}, "digests": {}, "modules": [],
+    ...                    "missing": [], "libraries": [], "path": [], "complete": True}).asked[0].what
     'TILE'
     """  # words: allow
 
     asked: tuple[Ask, ...]  # words: allow
     stamps: Mapping[str, Stamp | None]
+    digests: Mapping[str, str]
     modules: tuple[LoadedModule, ...]
     missing: tuple[str, ...]
     libraries: tuple[str, ...]
@@ -71,6 +76,7 @@ class Observation:
         return Observation(
             asked=self.asked + later.asked,
             stamps={**self.stamps, **later.stamps},
+            digests={**self.digests, **later.digests},
             modules=self.modules + later.modules,
             missing=self.missing + later.missing,
             libraries=self.libraries + later.libraries,
@@ -81,12 +87,12 @@ class Observation:
     @classmethod
     def parse(cls, value: object) -> Observation:
         """Read what ``Observer.observed`` gave; raises FormatError."""
-        data = fields.known(
-            fields.as_object(value), ("asked", "stamps", "modules", "missing", "libraries", "path", "complete")
-        )
+        names = ("asked", "stamps", "digests", "modules", "missing", "libraries", "path", "complete")
+        data = fields.known(fields.as_object(value), names)
         return cls(
             asked=_rows(data, "asked", 4, _ask),
             stamps={_absolute(path): stamp for path, stamp in fields.table(data, "stamps", _stamp, most=_MOST).items()},
+            digests=fields.table(data, "digests", _text, most=_MOST),
             modules=_rows(data, "modules", 3, _module),
             missing=fields.items(data, "missing", _text, most=_MOST),
             libraries=fields.items(data, "libraries", _absolute, most=_MOST),
@@ -114,7 +120,7 @@ def _ask(kind: object, what: object, file: object, line: object) -> Ask:
         raise FormatError(f"{str(kind)[:80]!r} is not one of {', '.join(_KINDS)}")
     if file != "":
         _absolute(file)
-    if kind in ("file", "folder"):
+    if kind in ("file", "folder", "exists", "link"):
         _absolute(what)
     return Ask(str(kind), _text(what), _text(file), _number(line))
 

@@ -83,9 +83,9 @@ class Roots:
         return "", path
 
     def portable(self, path: str) -> str:
-        """The name of an absolute path."""
+        """The name of an absolute path. That of a temporary file is its path."""
         label, rest = self.place(path)
-        return "/".join(filter(None, (label, rest))) if label else path
+        return path if label == TEMPORARY else "/".join(filter(None, (label, rest))) if label else path
 
     @property
     def sites(self) -> tuple[str, ...]:

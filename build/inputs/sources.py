@@ -36,7 +36,7 @@ class _Read:
 @dataclass(frozen=True, slots=True)
 class _Source:
     digest: str
-    files: tuple[tuple[Path, _Stamp], ...]
+    files: tuple[tuple[Path, _Read], ...]
 
 
 def source_digest(source: str, search: Sequence[Path]) -> str:
@@ -72,7 +72,7 @@ class SourceDigests:
 
     def changed(self, source: str) -> Path | None:
         """A file that has changed since its digest was computed, or None."""
-        return next((file for file, stamp in self._source(source).files if _stamp(file) != stamp), None)
+        return next((file for file, read in self._source(source).files if _has_changed(file, read)), None)
 
     def _source(self, source: str) -> _Source:
         name = source.partition(":")[0]
@@ -104,7 +104,7 @@ class SourceDigests:
                 pending.extend(finder.chain(imported))
         modules = sorted([m.name, self._file(m).digest] for m in reached.values())
         versions = self._distributions.versions(others)
-        files = tuple((m.file, self._file(m).stamp) for m in reached.values())
+        files = tuple((m.file, self._file(m)) for m in reached.values())
         return _Source(memo_key(modules, versions), files)
 
     def _file(self, module: FoundModule) -> _Read:
@@ -126,6 +126,16 @@ class SourceDigests:
             if self._memo:
                 self._memo.put("imports", digest, noted)
         return noted
+
+
+def _has_changed(file: Path, read: _Read) -> bool:
+    """A generator may write the same content again for each process that runs it."""
+    if _stamp(file) == read.stamp:
+        return False
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest() != read.digest
+    except OSError:
+        return True
 
 
 def _stamp(file: Path) -> _Stamp:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import DescribeError
+from precast.build.inputs.observation import Observation
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -36,6 +37,8 @@ class Describer:
 
     def __init__(self, child: ChildProcess, limit: float) -> None:
         self._child, self._limit = child, limit
+        self.observed: Observation | None = None
+        """What the process has read so far, for all kernels that it described."""
 
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
         """The declaration of each kernel. A module that cannot be imported affects only its own kernels."""
@@ -65,6 +68,8 @@ class Describer:
             ) from None
         if "error" in reply:
             raise DescribeError(f"describing the kernels failed: {reply['error']}\n{reply.get('traceback', '')}")
+        observed = _observation(reply.get("observed"))
+        self.observed = self.observed.and_then(observed) if self.observed else observed
         answers = reply.get("rows")
         if not isinstance(answers, list) or len(answers) != len(rows):
             raise DescribeError(f"the {_NAME} did not send {len(rows)} results: report this")
@@ -92,6 +97,13 @@ def describing(
         interpreter=interpreter,
     ) as child:
         yield Describer(child, limit)
+
+
+def _observation(value: object) -> Observation:
+    try:
+        return Observation.parse(value)
+    except FormatError as error:
+        raise DescribeError(f"what the {_NAME} read cannot be read ({error}): report this") from None
 
 
 def _description(row: object) -> Description | NotDescribed:

@@ -1,4 +1,8 @@
-"""Descriptions of kernels and refusals by ``supports``, kept in the memo under the digest of their sources."""
+"""Descriptions of kernels and refusals by ``supports``, kept in the memo under the digest of their sources.
+
+They are valid while the inputs of the child process that read them are unchanged, too: a kernel's module may read the
+defaults of its parameters from a file. What it read that no key can cover, such as the clock, is not kept.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from types import TracebackType
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.link.toolchain import find_cuda, packages_for
@@ -47,9 +53,11 @@ class DescriptionCache:
         target: Target,
         *,
         notes: Memo | None,
+        answers: InputAnswers,
         interpreter: Interpreter = HERE,
     ) -> None:
-        self._search, self._target, self._notes = search, target, notes
+        self._search, self._target = search, target
+        self._notes = ObservedMemo(notes, answers) if notes else None
         self._interpreter = interpreter
         self._sources = SourceDigests(search, notes, interpreter)
         self._stack = ExitStack()
@@ -78,8 +86,8 @@ class DescriptionCache:
                 if self._interpreter.isolated and isinstance(answer, NotDescribed):
                     answer = NotDescribed(f"{answer.reason}{_IN_A_TOOLCHAIN}")
                 descriptions[kernel] = answer
-                if self._notes and keys[kernel] and isinstance(answer, Description):
-                    self._notes.put("kernels", keys[kernel], _to_json(answer))
+                if isinstance(answer, Description):
+                    self._note("kernels", keys[kernel], _to_json(answer), env)
         for kernel, answer in descriptions.items():
             if isinstance(answer, Description):
                 before = self._described.get(answer.source)
@@ -112,8 +120,7 @@ class DescriptionCache:
         if isinstance(noted, list) and all(isinstance(name, str) for name in noted):
             return frozenset(noted)
         (answer,) = self._child(env).size_names([variant])
-        if self._notes and key:
-            self._notes.put("sizes", key, sorted(answer))
+        self._note("sizes", key, sorted(answer), env)
         return answer
 
     def _refusals(self, source: str, env: Environment, variants: list[Variant]) -> list[str | None]:
@@ -124,9 +131,16 @@ class DescriptionCache:
             return noted
         answer = list(self._child(env).refusals(variants))
         # A refusal may depend on installed packages, which the key does not cover: it is not kept.
-        if self._notes and key and not any(answer):
-            self._notes.put("supports", key, answer)
+        if not any(answer):
+            self._note("supports", key, answer, env)
         return answer
+
+    def _note(self, kind: str, key: str, value: Any, env: Environment) -> None:
+        """Keep what the child process of an environment replied, with what it has read so far."""
+        if self._notes and key:
+            inputs = self._notes.inputs_of(self._child(env).observed, [name for name, _ in env])
+            if inputs is not None:
+                self._notes.put(kind, key, value, inputs)
 
     def _key(self, kernel: KernelRef) -> str:
         """The key of a description; empty for a kernel that cannot be found: the child process reports the reason."""

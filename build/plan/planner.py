@@ -11,6 +11,7 @@ from precast.build.disk.memo import Memo
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profiles, profile_of
 from precast.build.interpreter import HERE, Interpreter
+from precast.build.ipc.child_inputs import answers_here
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.description_cache import DescriptionCache
@@ -67,10 +68,13 @@ def plan_of(
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
-    manifests = record_programs(manifests, targets=targets, profiles=assumed, notes=notes, interpreter=interpreter)
+    answers = answers_here(search, notes, interpreter)
+    manifests = record_programs(
+        manifests, targets=targets, profiles=assumed, notes=notes, interpreter=interpreter, answers=answers
+    )
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with DescriptionCache(search, first, notes=notes, interpreter=interpreter) as descriptions:
+    with DescriptionCache(search, first, notes=notes, answers=answers, interpreter=interpreter) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
         plan = make_plan(
             manifests,

@@ -1,7 +1,8 @@
 """The program recorder: runs programs without a GPU, and replaces them by entries of the kernels that they request.
 
 A program runs in its own child process for each target, so that its requests depend on nothing else. The requests of a
-call are kept in the memo under the digest of its sources. A script is run each time, since it may read anything.
+call are kept in the memo under the digest of its sources, with what it read. A script is run each time, since it may do
+anything.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles
+from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.observation import Observation
+from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
 from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.capacity import default_jobs
+from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -79,13 +84,14 @@ def record_programs(
     profiles: Profiles,
     notes: Memo | None,
     interpreter: Interpreter = HERE,
+    answers: InputAnswers | None = None,
 ) -> list[Manifest]:
     """Manifests whose programs have been replaced by entries of the kernels that they request.
 
-    A kernel that several programs request is built once.
+    A kernel that several programs request is built once. ``answers`` has the values of inputs at this moment.
     """
     runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles, interpreter)]
-    recordings = _recordings(runs, notes) if runs else []
+    recordings = _recordings(runs, notes, answers) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
     for run, recorded in zip(runs, recordings, strict=True):
@@ -148,18 +154,20 @@ def _node(value: Any, at: Location) -> Node:
     return Node(tuple(_node(item, at) for item in value) if isinstance(value, list) else value, at)
 
 
-def _recordings(runs: Sequence[Run], notes: Memo | None) -> list[tuple[Recorded, ...]]:
+def _recordings(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None) -> list[tuple[Recorded, ...]]:
     """The requests of each run: from the memo, or from its own child process, several at a time."""
     keys = _note_keys(runs, notes)
-    results = {n: noted for n, key in enumerate(keys) if notes and key and (noted := _noted(notes, key)) is not None}
+    memos = _memos(runs, notes, answers)
+    results = {n: noted for n, key in enumerate(keys) if key and (noted := _noted(memos[n], key)) is not None}
     waiting = iter([n for n in range(len(runs)) if n not in results])
     while batch := list(itertools.islice(waiting, default_jobs())):
         with ExitStack() as stack:
             children = [stack.enter_context(_start(runs[n])) for n in batch]
             for n, child in zip(batch, children, strict=True):
-                results[n] = _recorded(runs[n], child)
-                if notes and keys[n]:
-                    notes.put("programs", keys[n], [kernel.to_json() for kernel in results[n]])
+                results[n], observed = _recorded(runs[n], child)
+                given = [name for name, _ in runs[n].env]
+                if keys[n] and (inputs := memos[n].inputs_of(observed, given)) is not None:
+                    memos[n].put("programs", keys[n], [kernel.to_json() for kernel in results[n]], inputs)
     return [results[n] for n in range(len(runs))]
 
 
@@ -173,6 +181,7 @@ def _start(run: Run) -> ChildProcess:
             "libraries": list(run.program.libraries) or None,
             "search": [str(folder) for folder in run.manifest.search],
             "folder": str(run.manifest.path.absolute().parent),
+            "observed": not isinstance(run.program, Script),
         },
         environment=child_environment(os.environ, target=run.target, env=dict(run.env), interpreter=run.interpreter),
         interpreter=run.interpreter,
@@ -181,8 +190,8 @@ def _start(run: Run) -> ChildProcess:
     return child
 
 
-def _recorded(run: Run, child: ChildProcess) -> tuple[Recorded, ...]:
-    """What a child process has recorded; raises ManifestError if the program failed or requested nothing."""
+def _recorded(run: Run, child: ChildProcess) -> tuple[tuple[Recorded, ...], Observation | None]:
+    """What a child process has recorded, and what it read; raises ManifestError if the program failed."""
     at = run.entry.location
     try:
         reply = child.receive(_SECONDS * len(run.rows)).header
@@ -194,6 +203,7 @@ def _recorded(run: Run, child: ChildProcess) -> tuple[Recorded, ...]:
             _refuse(reply, run, run.rows[fields.get(reply, "row", int)])
         recorded = fields.items(reply, "recorded", Recorded.parse, most=100_000)
         left_out = fields.items(reply, "left_out", fields.text, most=100_000)
+        observed = None if reply.get("observed") is None else Observation.parse(reply["observed"])
     except ManifestError:
         raise
     except (FormatError, IndexError) as error:
@@ -211,7 +221,7 @@ def _recorded(run: Run, child: ChildProcess) -> tuple[Recorded, ...]:
             f"add 'skip_unsupported: true' to build only the others{reasons}",
             run.entry.location,
         )
-    return recorded
+    return recorded, observed
 
 
 def _refuse(reply: Mapping[str, Any], run: Run, row: Row) -> None:
@@ -227,7 +237,21 @@ def _indented(text: str) -> str:
     return "".join(f"\n    {line}" for line in text.rstrip().splitlines())
 
 
-def _noted(notes: Memo, key: str) -> tuple[Recorded, ...] | None:
+def _memos(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None) -> list[ObservedMemo]:
+    """For each run, the memo that compares what the program read; one for all programs of the same search folders."""
+    if notes is None:
+        return []
+    memos: dict[tuple[Any, ...], ObservedMemo] = {}
+    for run in runs:
+        search = run.manifest.search
+        if search not in memos:
+            same = answers is not None and answers.roots.search == tuple(map(os.path.abspath, search))
+            here = answers if answers is not None and same else answers_here(search, notes, run.interpreter)
+            memos[search] = ObservedMemo(notes, here)
+    return [memos[run.manifest.search] for run in runs]
+
+
+def _noted(notes: ObservedMemo, key: str) -> tuple[Recorded, ...] | None:
     noted = notes.get("programs", key)
     try:
         return tuple(map(Recorded.parse, noted)) if isinstance(noted, list) and noted else None

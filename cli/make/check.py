@@ -33,8 +33,11 @@ def command(
 ) -> None:
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
-    from precast.build.compile.worker import answers_here
+    from precast.build.cache.freshness import Decisions
     from precast.build.gpu.profile import Profiles
+    from precast.build.ipc.child_inputs import answers_here
+    from precast.build.store.lookup import Lookup
+    from precast.build.store.store import Store, default_store
     from precast.build.toolchains.plans import cache_folders
 
     manifests, cache = manifests_and_cache(paths)
@@ -49,8 +52,9 @@ def command(
     ).plans(Profiles.named(profile or ()))
     results: dict[str, Coverage] = {}
     for plan, path in zip(plans, cache_folders(plans, cache), strict=True):
-        answers = answers_here(plan.search, interpreter=plan.interpreter)
-        results[str(path)] = coverage(plan, CacheContents.open(path), answers)
+        store = Store(default_store())
+        lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
+        results[str(path)] = coverage(plan, CacheContents.open(path), lookup.answers, Decisions.of(plan, lookup))
     build = f"precast build {' '.join(map(str, manifests))} -o {cache}"
     print_result_of_each(results, lambda result: [*lines(result), *_remedy(result, build)], as_json)
     if not all(result.complete for result in results.values()):

@@ -62,8 +62,8 @@ def command(
 
 def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
     """Whether a build with the store at a path, or the user's store, would reuse each variant, and if not, why."""
-    from precast.build.compile.worker import answers_here
     from precast.build.inputs.sources import SourceDigests
+    from precast.build.ipc.child_inputs import answers_here
     from precast.build.link.toolchain import find_toolchain
     from precast.build.store.history import explain
     from precast.build.store.key import key_parts, variant_key

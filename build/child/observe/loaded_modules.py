@@ -50,6 +50,17 @@ class LoadedModules:
         return sorted(rows, key=lambda row: row[0])
 
 
+class LastFinder:
+    """The last of the import system's finders, which gets the names that no other one found."""
+
+    def __init__(self, missing: dict[str, None]) -> None:
+        self._missing = missing
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Record the name, which is missing."""
+        self._missing[name] = None
+
+
 def is_text(*values: str) -> bool:
     """Whether these can be encoded as UTF-8 and are not too long: names of files may be arbitrary bytes.
 

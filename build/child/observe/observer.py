@@ -9,7 +9,7 @@ library alone, as ``ThreadPoolExecutor.map(Path.read_text, ...)`` does, it is th
 Requests of the standard library during the import of one of its own modules have no location and are not recorded, nor
 are random names of temporary files.
 
-Not recorded are files and variables that native code or another program reads, and checks whether a file exists.
+Not recorded are files and variables that native code or another program reads; that a program is started is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, location_of_code
-from precast.build.child.observe.loaded_modules import LoadedModules, is_text, loaded_libraries
+from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, is_standard, location_of_code
+from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.child.observe.thread_starts import ThreadStarts
 from precast.build.child.observe.written_files import WrittenFiles
+from precast.build.errors import ChangedInputError
+from precast.build.inputs.contents import SMALL, hash_file
 from precast.build.inputs.stamp import Stamp, stamp_of
 
 T = TypeVar("T")
@@ -38,13 +41,14 @@ class Observer:
 
     >>> observer = Observer()
     >>> sorted(observer.observed())
-    ['asked', 'complete', 'libraries', 'missing', 'modules', 'path', 'stamps']
+    ['asked', 'complete', 'digests', 'libraries', 'missing', 'modules', 'path', 'stamps']
     """  # words: allow
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, str, str, int], None] = {}
         self._recent: set[tuple[str, str, str]] = set()  # since begin()
         self._stamps: dict[str, Stamp | None] = {}
+        self._digests: dict[str, str] = {}
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
@@ -57,15 +61,21 @@ class Observer:
 
     def install(self) -> Observer:
         """Start to record. From now on, modules outside of installed distributions are compiled from their source."""
-        from precast.build.child.observe.distribution_reads import watch_distributions
-        from precast.build.child.observe.environment_reads import watch_environment
-        from precast.build.child.observe.process_starts import watch_processes
-        from precast.build.child.observe.unsteady_calls import watch_unsteady_calls
+        from precast.build.child.observe.hooks.distribution_reads import watch_distributions
+        from precast.build.child.observe.hooks.environment_reads import watch_environment
+        from precast.build.child.observe.hooks.file_checks import watch_file_checks
+        from precast.build.child.observe.hooks.host_queries import watch_host_queries
+        from precast.build.child.observe.hooks.process_starts import watch_processes
+        from precast.build.child.observe.hooks.unsteady_calls import watch_unsteady_calls
 
         import_from_source()
-        sys.meta_path.append(_LastFinder(self._missing))
+        # Python imports these two before it runs anything.
+        self._missing.update(dict.fromkeys(n for n in ("sitecustomize", "usercustomize") if n not in sys.modules))
+        sys.meta_path.append(LastFinder(self._missing))
         watch_distributions(self.note)
         watch_environment(self.note)
+        watch_file_checks(self._check)
+        watch_host_queries(self.note)
         watch_processes(self.note)
         watch_unsteady_calls(self.note)
         handlers = self._handlers()
@@ -112,19 +122,28 @@ class Observer:
         for path in self._imported - self._modules.files:  # a module that failed to import, or was run by a path
             self._note("file", path, "", 0)
         for _, file, _ in modules:
-            if file is not None and file not in self._stamps and not is_installed(file):
-                self._stamps[file] = stamp_of(file)
+            if file is not None and not is_installed(file):
+                self._stamp(file)
         libraries = loaded_libraries() - self._libraries
         self._libraries |= libraries
+        stamped = sorted(self._new("stamps", self._stamps))
         return {
-            "asked": [list(item) for item in sorted(self._new("asked", self._asked))],
-            "stamps": {path: self._stamps[path] for path in sorted(self._new("stamps", self._stamps))},
+            "asked": [list(item) for item in sorted(self._new("asked", self._asked)) if not self._is_made_here(item)],
+            "stamps": {path: self._stamps[path] for path in stamped},
+            "digests": {path: self._digests[path] for path in stamped if path in self._digests},
             "modules": [list(item) for item in modules],
             "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
             "libraries": sorted(libraries),
             "path": [item for item in sys.path if isinstance(item, str) and self._texts(item)],
             "complete": self._complete,
         }
+
+    def _is_made_here(self, item: tuple[str, str, str, int]) -> bool:
+        """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
+        process finds another state."""
+        if item[0] in ("exists", "folder") and self._written.is_removed(item[1]):
+            return True
+        return item[0] in ("file", "exists") and item[1] in self._written and self._stamps.get(item[1]) is None
 
     def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
         """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""
@@ -193,7 +212,11 @@ class Observer:
             "os.posix_spawn": program,
             "os.exec": program,
             "os.system": shell,
+            "os.mkdir": lambda path, *_: self._written.make_folder(_absolute(path)),
             "os.rename": rename,
+            "os.remove": lambda path, *_: self._written.remove(_absolute(path)),
+            "os.rmdir": lambda path, *_: self._written.remove(_absolute(path)),
+            "shutil.rmtree": lambda path, *_: self._written.remove(_absolute(path)),
             "_thread.start_new_thread": thread,
             "_thread.start_joinable_thread": thread,  # of threading, from Python 3.13
             "socket.connect": network("socket.connect"),
@@ -207,8 +230,8 @@ class Observer:
             return
         name = _absolute(path)
         self._written.open(name, flags)
-        if flags & os.O_WRONLY or name in self._written or not self._texts(name):
-            return  # files that it wrote itself are not inputs
+        if flags & os.O_WRONLY or name in self._written or not self._texts(name) or os.path.isdir(name):
+            return  # files that it wrote itself are not inputs; a list of a folder is another request
         importing = _importing()
         if importing and name.endswith(".pyc"):
             return
@@ -216,12 +239,34 @@ class Observer:
             self._imported.add(name)
         else:
             self.note("file", name)
-        if name not in self._stamps and len(self._stamps) < _MOST:
-            self._stamps[name] = stamp_of(name)
+        self._stamp(name)
+
+    def _stamp(self, name: str) -> None:
+        """Keep the state of a file when it is read first; of a small file of an author, its content."""
+        if name in self._stamps or len(self._stamps) >= _MOST:
+            return
+        stamp = self._stamps[name] = stamp_of(name)
+        if stamp is not None and stamp[1] < SMALL and not is_installed(name) and not is_standard(name):
+            with suppress(ChangedInputError):
+                self._digests[name] = hash_file(name) or ""
+
+    def _check(self, kind: str, what: str) -> None:
+        """The code checks a file without opening it."""
+        if kind in ("program", "clock"):
+            self.note(kind, what)
+            return
+        name = _absolute(what)
+        if name in self._written or not self._texts(name):
+            return
+        if kind == "status":  # its size, its times and its kind
+            kind = "file" if os.path.isfile(name) else "exists"
+        self.note(kind, name)
+        self._stamp(name)
 
     def _program(self, name: Any) -> None:
         text = os.fsdecode(name)
         self.note("program", _absolute(text) if "/" in text else text)
+        self.note("process", text)  # what it reads is not observed
 
     def _list(self, path: Any = None, *_: Any) -> None:
         if path is None or path == "":
@@ -240,17 +285,6 @@ def _in_module_code() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-class _LastFinder:
-    """The last of the import system's finders, which gets the names that no other one found."""
-
-    def __init__(self, missing: dict[str, None]) -> None:
-        self._missing = missing
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Record the name, which is missing."""
-        self._missing[name] = None
 
 
 def _importing() -> bool:

@@ -6,7 +6,7 @@ import os
 
 
 class WrittenFiles:
-    """The files that were made, or emptied, by this process.
+    """The files that were made, or emptied, by this process, and the folders that it made.
 
     >>> written = WrittenFiles()
     >>> written.open("/nowhere/made", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -18,9 +18,20 @@ class WrittenFiles:
 
     def __init__(self) -> None:
         self._names: set[str] = set()
+        self._folders: set[str] = set()
+        self._removed: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return name in self._names or _is_inside(name, self._folders)
+
+    def is_removed(self, name: str) -> bool:
+        """Whether this process has removed a file, or a folder that it was in."""
+        return _is_inside(name, self._removed)
+
+    def make_folder(self, name: str) -> None:
+        """A folder is about to be made."""
+        if not os.path.lexists(name):
+            self._folders.add(name)
 
     def open(self, name: str, flags: int) -> None:
         """A file is about to be opened with these flags; the system may still refuse."""
@@ -33,7 +44,20 @@ class WrittenFiles:
         if creation:
             self._names.add(name)
 
+    def remove(self, name: str) -> None:
+        """A file or a folder is about to be removed."""
+        self._removed.add(name)
+
     def rename(self, source: str, target: str) -> None:
         """A file is about to get another name."""
         if source in self._names:
             self._names.add(target)
+
+
+def _is_inside(name: str, folders: set[str]) -> bool:
+    """Whether a path is one of some folders, or in one."""
+    while folders and len(name) > 1:
+        if name in folders:
+            return True
+        name = os.path.dirname(name)
+    return False

@@ -28,7 +28,20 @@ UNSTEADY = {
     "import concurrent.futures as c\nc.ProcessPoolExecutor(1).submit(print).result()\n": "process",
     "f = open('/proc/self/status')\n": "system",
     "import os\nos.listdir('/sys/class')\n": "system",
-    "import os\nopen(os.environ['TMPDIR'] + '/made_before').close()\n": "temporary file",
+    "import os\nos.listdir(os.environ['TMPDIR'])\n": "temporary file",
+    "import subprocess\nsubprocess.run(['true'])\n": "process",
+    "import os\nos.system('true')\n": "process",
+    "import os\nos.path.getmtime(__file__)\n": "clock",
+    "import os\nos.getpid()\n": "host",
+    "import os\nos.cpu_count()\n": "host",
+    "import multiprocessing as m\nm.cpu_count()\n": "host",
+    "import os\nos.sched_getaffinity(0)\n": "host",
+    "import os\nos.getcwd()\n": "host",
+    "from pathlib import Path\nPath.cwd()\n": "host",
+    "import os\nos.umask(0o22)\n": "host",
+    "import resource\nresource.getrlimit(resource.RLIMIT_NOFILE)\n": "host",
+    "import platform\nplatform.node()\n": "host",
+    "import socket\nsocket.gethostname()\n": "host",
 }
 STEADY = {
     "durations": "import time\ntime.perf_counter()\ntime.monotonic()\n",
@@ -38,6 +51,8 @@ STEADY = {
     "what it wrote": "import tempfile\nwith tempfile.TemporaryDirectory() as d:\n"
     "    open(d + '/a', 'w').write('1')\n    import os\n    os.rename(d + '/a', d + '/b')\n    open(d + '/b').read()\n",
     "nothing to read": "open('/dev/null').read()\n",
+    "a pool of threads": "from concurrent.futures import ThreadPoolExecutor as Pool\nwith Pool() as p: p.submit(id)\n",
+    "a relative path": "import os\nos.path.abspath('x')\n",
     "a standard module": "import json.tool, http.client, logging.handlers\n",
 }
 
@@ -46,7 +61,6 @@ STEADY = {
 def test_what_is_not_the_same_twice_is_named_with_its_place(code: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": f"def build():\n    {code.strip().replace(chr(10), chr(10) + '    ')}\nbuild()\n"})
-    project.write({"made_before": ""}, project.temporary)
     _, unsteady = project.build()
     assert {one.kind for one in unsteady} == {UNSTEADY[code]}
     assert {(one.file, one.line) for one in unsteady} == {(str(project.search / "kernel.py"), code.count("\n") + 1)}

@@ -24,9 +24,11 @@ JSON = st.recursive(
     max_leaves=20,
 )
 NAMES = st.sampled_from(["python", "variables", "file:", "folder:/", "module:a", "variable:A", "library:x"])
-WORDS = st.sampled_from(["asked", "stamps", "modules", "missing", "libraries", "path", "complete"])
+WORDS = st.sampled_from(["asked", "stamps", "digests", "modules", "missing", "libraries", "path", "complete"])
 ROWS = st.lists(JSON | st.lists(st.sampled_from(["file", "/a", "x", 1, None, True, -1, 2**70, "\0", "\ud800"])))
-KEPT: dict[str, Any] = {"asked": [], "stamps": {}, "modules": [], "missing": [], "libraries": [], "path": []}
+KEPT: dict[str, Any] = {
+    "asked": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [], "path": [],
+}  # fmt: skip
 
 
 @given(JSON | st.dictionaries(NAMES | st.text(), JSON))
@@ -92,7 +94,7 @@ def test_roots_name_files_by_the_innermost_folder(tmp_path: Path) -> None:
         "home": "~",
         "homes/rc": str(tmp_path / "homes/rc"),
         "second/a.py": "search2/a.py",
-        "second/temporary/x": "temporary/x",
+        "second/temporary/x": str(tmp_path / "second/temporary/x"),
     }
     for path, name in expected.items():
         assert roots.portable(str(tmp_path / path)) == name

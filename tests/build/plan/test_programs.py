@@ -67,6 +67,18 @@ def test_a_call_is_planned_for_each_value_and_target(plan: Plan) -> None:
     assert asked(plan(entry, "-t", "sm_90a")) == [(2, "sm_90a"), (3, "sm_90a")]
 
 
+def test_a_call_is_run_again_when_a_file_that_it_read_has_changed(plan: Plan, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "asking.py").write_text(
+        f"{ASKS}from pathlib import Path\n"
+        "def ask(): compiled_alone(int((Path(__file__).parent / 'size.txt').read_text()))\n"
+    )
+    for size in (3, 4):
+        (home / "size.txt").write_text(str(size))
+        done = plan('  - {call: "asking:ask", libraries: toy}\n', head=HEAD.replace("kernels:", "path: .\nkernels:"))
+        assert asked(done) == [(size, "sm_90a")]
+
+
 def test_a_call_for_other_targets_than_those_asked_for_is_left_out(plan: Plan) -> None:
     """Also where no other call is left."""
     plain = "  - {kernel: scale, config: {dtype: float32}}\n"

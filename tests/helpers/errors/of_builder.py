@@ -170,6 +170,7 @@ def changed_input(stage: Stage) -> object:
     observed: dict[str, Any] = {
         "asked": [], "missing": [], "libraries": [], "path": [], "complete": True,
         "modules": [["kernel", str(path), False]],
+        "digests": {},
         "stamps": {str(path): [facts.st_mtime_ns, facts.st_size + 1, facts.st_ino, facts.st_ctime_ns]},
     }  # fmt: skip
     return InputRules(project.answers()).inputs_of(Observation.parse(observed))

@@ -99,10 +99,10 @@ class ObservedProject:
         observation = self.observe()
         return InputRules(self.answers()).inputs_of(observation)
 
-    def inputs(self) -> Inputs:
-        """The inputs of a kernel that reads nothing unsteady."""
+    def inputs(self, reported: tuple[str, ...] = ()) -> Inputs:
+        """The inputs of a kernel, whose unsteady requests are of these kinds."""
         inputs, unsteady = self.build()
-        assert unsteady == ()
+        assert tuple(item.kind for item in unsteady) == reported
         return inputs
 
     def changed(self, inputs: Inputs) -> tuple[str, ...]:

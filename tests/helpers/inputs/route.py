@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.helpers.inputs.decided import Decided
 from tests.helpers.inputs.observed_project import ObservedProject
 
 Step = Callable[[ObservedProject], object]
@@ -18,6 +19,8 @@ class Route:
     change: Step
     noticed: set[str]
     prepare: Step = lambda project: None
+    reported: tuple[str, ...] = ()
+    """The kinds of what is reported as unsteady."""
 
 
 def write(name: str, text: str, folder: str = "search") -> Step:
@@ -28,19 +31,25 @@ HERE = "from pathlib import Path\nhere = Path(__file__).parent\n"
 
 
 def check_route(route: Route, project: ObservedProject, *, everything: bool = False) -> None:
-    """The inputs change when, and only when, the thing changes; ``everything``: it reads all variables."""
+    """The inputs change when, and only when, the thing changes; ``everything``: it reads all variables.
+
+    A build and ``check`` then decide the same.
+    """
     project.write({"kernel.py": route.kernel})
     route.prepare(project)
-    inputs = project.inputs()
+    inputs = project.inputs(route.reported)
     assert route.noticed <= set(inputs.names)
     assert project.changed(inputs) == ()
+    decided = Decided(project, inputs)
     _unrelated(project)
     if not everything:
         project.variables["UNREAD"] = "1"
     assert project.changed(inputs) == ()
+    assert (decided.by_build(), decided.by_check()) == (False, False)
     route.change(project)
     assert set(project.changed(inputs)) == route.noticed
-    assert project.inputs().answers != inputs.answers
+    assert (decided.by_build(), decided.by_check()) == (True, True)
+    assert project.inputs(route.reported).answers != inputs.answers
 
 
 def _unrelated(project: ObservedProject) -> None:

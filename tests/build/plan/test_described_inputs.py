@@ -1,0 +1,116 @@
+"""What kernels declare comes from what their modules read: a plan notices a change, and imports them only then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.build.disk.memo import Memo
+from precast.build.errors import DescribeError, ManifestError
+from precast.build.plan import describer, description_cache
+from precast.build.plan.plan import Plan
+from precast.build.plan.planner import plan_of, read_manifests
+
+READ = "import json\nfrom pathlib import Path\nread = json.loads((Path(__file__).parent / 'table.json').read_text())\n"
+MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\npath: src\nkernels:\n  - {%s, config: {m: [1, 2]}%s}\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel's module, what the table that it reads has before and after, and what a plan then has."""
+
+    module: str
+    before: object
+    after: object
+    planned: tuple[object, object]
+    entry: str = 'compile: "mine:made", op: user.made'
+    more: str = ""
+
+
+CASES = {
+    "a default": Case(READ + "def made(m: int, n: int = read): ...\n", 6, 7, ([6, 6], [7, 7])),
+    "a default that a pool of threads reads": Case(
+        "from concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
+        "with ThreadPoolExecutor(2) as pool:\n"
+        "    [text] = pool.map(Path.read_text, [Path(__file__).parent / 'table.json'])\n"
+        "def made(m: int, n: int = int(text)): ...\n",
+        6, 7, ([6, 6], [7, 7]),
+    ),
+    "the choices of a Literal": Case(
+        "from typing import Literal\n" + READ + "def made(m: Literal[tuple(read)], n: int = 1): ...\n",
+        [1, 2], [1, 3], ([1, 1], "2"),
+    ),
+    "a limit of supports": Case(
+        READ + "from precast.kernels import kernel\n"
+        "def supports(config, target): return 'too large' if config['m'] > read else None\n"
+        "@kernel(op='user.made', supports=supports)\ndef made(m: int, n: int = 1): ...\n",
+        2, 1, ([1, 1], [1]), more=", skip_unsupported: true",
+    ),
+    "a limit that supports reads when it is called": Case(
+        "from pathlib import Path\nfrom precast.kernels import kernel\n"
+        "def supports(config, target):\n"
+        "    most = int((Path(__file__).parent / 'table.json').read_text())\n"
+        "    return 'too large' if config['m'] > most else None\n"
+        "@kernel(op='user.made', supports=supports)\ndef made(m: int, n: int = 1): ...\n",
+        2, 1, ([1, 1], [1]), more=", skip_unsupported: true",
+    ),
+}  # fmt: skip
+
+
+class Project:
+    def __init__(self, folder: Path, case: Case) -> None:
+        self.folder = folder
+        (folder / "src").mkdir()
+        (folder / "src" / "mine.py").write_text(case.module)
+        (folder / "mine.yaml").write_text(MANIFEST % (case.entry, case.more))
+        self.notes = Memo(folder / "notes")
+
+    def set(self, table: object) -> None:
+        (self.folder / "src" / "table.json").write_text(str(table))
+
+    def plan(self) -> Plan:
+        return plan_of(read_manifests([self.folder / "mine.yaml"]), notes=self.notes)
+
+    def planned(self) -> object:
+        """The values of ``n`` that are planned; the refused value where a plan is refused."""
+        try:
+            return [variant.config["n"] for variant in self.plan().variants]
+        except (ManifestError, DescribeError) as error:
+            return next(word for word in str(error).split() if word.isdigit())
+
+
+@pytest.fixture
+def importing(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The child processes that import kernels."""
+    started: list[object] = []
+    describing = describer.describing
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        started.append(arguments)
+        return describing(*arguments, **named)
+
+    monkeypatch.setattr(description_cache, "describing", counted)
+    return started
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plan_notices_what_a_declaration_was_made_of(name: str, tmp_path: Path, importing: list[object]) -> None:
+    case = CASES[name]
+    project = Project(tmp_path, case)
+    project.set(case.before)
+    assert project.planned() == case.planned[0]
+    begun = len(importing)
+    assert project.planned() == case.planned[0]
+    assert len(importing) == begun  # nothing has changed: nothing is imported
+    project.set(case.after)
+    assert project.planned() == case.planned[1]
+
+
+def test_a_declaration_made_of_the_clock_is_read_each_time(tmp_path: Path, importing: list[object]) -> None:
+    text = "import time\ndef made(m: int, n: int = int(time.time() * 1000) % 1000_000_000): ...\n"
+    project = Project(tmp_path, Case(text, 0, 0, ([], [])))
+    assert project.planned() != project.planned()
+    assert len(importing) == 2
