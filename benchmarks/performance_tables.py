@@ -166,7 +166,8 @@ def _named(row: Mapping[str, Any]) -> str:
 def gemm(report: Mapping[str, Any]) -> Iterator[str]:
     """The figures over all sizes, then a table."""
     summary, rows = report["summary"], report["rows"]
-    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes that the tuning did not see, as `loader.get` chooses:"
+    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes whose rows the tuning did not see, as"
+    yield "`loader.get` chooses:"
     yield f"the ratio to torch is **{summary['geometric_mean']:.3f}** in the geometric mean,"
     yield f"{summary['least']:.3f} at least."
     yield f"At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."
