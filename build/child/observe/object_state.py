@@ -14,6 +14,7 @@ from precast.loader.contract.recordings.kernel_facts import held
 
 _PLAIN = (bool, int, float, str, enum.Enum, type(None))
 _DEEPEST = 3  # settings in settings
+_DEVICES = ("device", "device_id", "device_index")  # numbers of a device: one kernel serves all ranks of a server
 
 
 def attributes_of(
@@ -39,7 +40,7 @@ def attributes_of(
     if isinstance(value, type) or not (isinstance(value, ContextVar) or counts(str(type(value).__module__))):
         return
     for name, inner in sorted(held(value).items()):
-        if name not in read:
+        if name not in read or name in _DEVICES:
             continue
         if is_plain(inner) or isinstance(value, ContextVar):
             yield f"{path}.{name}"
@@ -57,7 +58,7 @@ def attributes_of_class(owner: type, read: Collection[str]) -> Iterator[str]:
     if issubclass(owner, enum.Enum):
         return
     for name, value in vars(owner).items():
-        if name in read and not name.startswith("__") and is_plain(value):
+        if name in read and name not in _DEVICES and not name.startswith("__") and is_plain(value):
             yield f"{owner.__qualname__}.{name}"
 
 
