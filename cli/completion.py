@@ -124,7 +124,7 @@ def shipped(ctx: Any, incomplete: str) -> Iterator[str]:
 
 def codes(ctx: Any, incomplete: str) -> Iterator[str]:
     """The codes of errors; after the first letter, also the names of their classes."""
-    from precast.loader.inspect.error_page import entries
+    from precast.loader.command_line.error_page import entries
 
     yield from (entry.code for entry in entries())
     if incomplete:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from precast.loader.command_line.text import folded, table, terminal_width
 from precast.loader.errors import ConfigError, FormatError, PrecastError, TargetError
-from precast.loader.inspect.text import folded, table, terminal_width
 from precast.loader.terminal_text import visible
 
 _ABOUT = "List the kernels that are installed, explain a choice, check this machine, explain an error."
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     from precast import loader
-    from precast.loader.inspect.listing import NO_CACHES, artifact_table, listed
+    from precast.loader.command_line.listing import NO_CACHES, artifact_table, listed
 
     caches = loader.caches()
     rows = listed(caches, options.op, options.where)
@@ -50,7 +50,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from precast.loader.inspect.explanation import explained, to_json
+    from precast.loader.command_line.explanation import explained, to_json
 
     decision = explained(
         options.op,
@@ -65,7 +65,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from precast.loader.inspect.checks import loader_checks, render
+    from precast.loader.command_line.checks import loader_checks, render
 
     checks = tuple(loader_checks())
     _print(options, [asdict(check) for check in checks], render(checks, terminal_width(sys.stdout)))
@@ -73,7 +73,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _error(options: argparse.Namespace) -> int:
-    from precast.loader.inspect.error_page import entries, find
+    from precast.loader.command_line.error_page import entries, find
 
     if not options.code:
         rows = [(entry.code, entry.name, entry.summary) for entry in entries()]
@@ -84,7 +84,7 @@ def _error(options: argparse.Namespace) -> int:
 
 def _caches(options: argparse.Namespace) -> int:
     from precast import loader
-    from precast.loader.inspect.listing import cache_table, cache_to_json
+    from precast.loader.command_line.listing import cache_table, cache_to_json
 
     caches = loader.caches()
     _print(options, [cache_to_json(cache) for cache in caches], cache_table(caches))

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from precast.build.link.versions import LIBRARIES, RUNTIMES, VARIABLE
 from precast.build.toolchains.environments import Environment
 from precast.build.toolchains.plans import Toolchains
-from precast.loader.inspect.machine_facts import (
+from precast.loader.command_line.machine_facts import (
     CachesFacts,
     DriverFacts,
     caches_facts,

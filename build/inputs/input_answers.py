@@ -124,7 +124,7 @@ class InputAnswers:
         if not spec.has_location or not spec.origin:
             if spec.submodule_search_locations is None:
                 return STANDARD
-            return f"namespace package {_digest([*map(self.roots.portable, spec.submodule_search_locations)])}"
+            return f"namespace package {_digest([*map(self.roots.origin, spec.submodule_search_locations)])}"
         file = os.path.abspath(spec.origin)
         owner = self.installation.owner(file)
         if owner is not None:
@@ -132,7 +132,7 @@ class InputAnswers:
         if self.roots.place(file)[0] == PYTHON:
             return STANDARD
         # The path counts beside the content: the module may read data relative to it.
-        return f"file:{self.roots.portable(file)} {self._read(file)}"
+        return f"file:{self.roots.origin(file)} {self._read(file)}"
 
     def _variable(self, name: str) -> str | None:
         """A digest, since stores that others may read keep it, and a variable may be a secret."""

@@ -87,6 +87,16 @@ class Roots:
         label, rest = self.place(path)
         return path if label == TEMPORARY else "/".join(filter(None, (label, rest))) if label else path
 
+    def origin(self, path: str) -> str:
+        """The name of an absolute path of a module. Which folder of Python's path has it does not matter: a worker of
+        a cluster may have more of them.
+
+        >>> Roots([], ["/opt/tools", "/opt/mine"], {"HOME": "/root"}).origin("/opt/mine/norm.py")
+        'path/norm.py'
+        """
+        label, _, rest = self.portable(path).partition("/")
+        return "/".join(filter(None, (re.sub(r"^(path|site)[0-9]+$", r"\1", label), rest))) if label else path
+
     @property
     def sites(self) -> tuple[str, ...]:
         """The folders that distributions are installed into."""

@@ -9,7 +9,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result
-from precast.loader.inspect.listing import cache_table, cache_to_json
+from precast.loader.command_line.listing import cache_table, cache_to_json
 
 
 def command(as_json: options.Json = False) -> None:

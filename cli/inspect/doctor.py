@@ -29,7 +29,7 @@ from precast.build.link.versions import (
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result, terminal_width
 from precast.cli.shared.toolchain_text import line_of
-from precast.loader.inspect.checks import (
+from precast.loader.command_line.checks import (
     Check,
     cache_checks,
     call_path_check,

@@ -13,7 +13,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import folded, print_result, table, terminal_width
-from precast.loader.inspect.error_page import entries, find
+from precast.loader.command_line.error_page import entries, find
 
 
 def command(

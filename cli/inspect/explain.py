@@ -11,7 +11,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result
-from precast.loader.inspect.explanation import explained, to_json
+from precast.loader.command_line.explanation import explained, to_json
 
 
 def command(

@@ -11,9 +11,9 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.artifacts import Variant, artifacts_named, artifacts_where
 from precast.cli.shared.output import count, print_result, size, table
+from precast.loader.command_line.listing import NO_CACHES, artifact_table, listed
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
-from precast.loader.inspect.listing import NO_CACHES, artifact_table, listed
 from precast.loader.resolve.cache import Cache
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from precast.loader.command_line.config_words import having
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import suggest
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.inspect.config_words import having
 from precast.loader.resolve.cache import Cache
 
 SHORTEST_KEY = 4

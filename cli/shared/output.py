@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from precast.loader.inspect.text import count, elide, folded, plain, size, table, terminal_width, wrap
+from precast.loader.command_line.text import count, elide, folded, plain, size, table, terminal_width, wrap
 from precast.loader.terminal_text import visible
 
 __all__ = [

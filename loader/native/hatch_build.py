@@ -25,7 +25,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 VARIABLE = "PRECAST_NATIVE"
 NAME = "_callpath.abi3.so"
 ACTIVATION = "precast_attach.pth"
-PAGE = "inspect/errors.md"
+PAGE = "command_line/errors.md"
 COMPILE = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-g0", "-ffile-prefix-map=/=")
 LINK = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
 _OLDEST_GLIBC = 17  # of the wheel tags

@@ -72,8 +72,8 @@ SAID = {
     "crash": ("the worker was ended by SIGSEGV", "about to crash"),
     "leave": ("the worker ended with exit status 3", "leaving without a word more"),
     "hang": ("no answer in 6 s; the worker was ended", "waiting for something that never comes"),
-    "eat": ("MiB of memory|^MemoryError$", ""),
-    "swallow": ("^MemoryError$", ""),
+    "eat": ("MiB of memory|^MemoryError in eat, ", ""),
+    "swallow": ("^MemoryError in swallow, ", ""),
     "chatty": ("ValueError: after megabytes", "the end of megabytes"),
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 from precast.cli import main
 from precast.cli.completion import MOST, SOURCES
-from precast.loader.inspect.error_page import entries
+from precast.loader.command_line.error_page import entries
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 from tests.helpers.shell import Shell, path_of

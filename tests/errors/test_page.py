@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from precast.loader import session
+from precast.loader.command_line.error_page import Entry, entries
 from precast.loader.errors import PrecastError
-from precast.loader.inspect.error_page import Entry, entries
 from tests.helpers.caches import Native
 from tests.helpers.errors import of_builder, of_loader
 from tests.helpers.errors.stage import Stage

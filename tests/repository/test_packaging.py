@@ -105,7 +105,7 @@ def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     left_out = (".c", ".h", "hatch_build.py", ACTIVATION)
     modules = {n for n in sources("loader", "precast/loader/") if not n.endswith(left_out)}
-    page = "precast/loader/inspect/errors.md"
+    page = "precast/loader/command_line/errors.md"
     assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", ACTIVATION, page}
     assert wheel.read(page) == (ROOT / "docs" / "errors.md").read_bytes()
     assert "Tag: cp310-abi3-manylinux_2_" in wheel.read(f"{info}WHEEL").decode()
@@ -120,7 +120,7 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     home = f"{name}-{VERSION}/"
     top = {f"{home}{n}" for n in ("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", ".gitignore")}
     parts = (
-        [sources("loader", home), {f"{home}inspect/errors.md"}]
+        [sources("loader", home), {f"{home}command_line/errors.md"}]
         if folder
         else [sources(p, f"{home}{p}/") for p in PACKAGES]
     )

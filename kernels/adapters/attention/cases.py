@@ -219,7 +219,8 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
             return torch_attention()
 
-    return {"torch attention": torch_attention, "torch attention by cuDNN": cudnn_attention}
+    by_cudnn = {"torch attention by cuDNN": cudnn_attention} if q.is_cuda else {}
+    return {"torch attention": torch_attention, **by_cudnn}
 
 
 def tolerance(config: Config) -> Tolerance:

@@ -14,10 +14,10 @@ import pytest
 
 from precast.build.doctor.facts import PACKAGES, Facts
 from precast.cli.inspect.doctor import judge
+from precast.loader.command_line.cache_facts import CacheFacts
+from precast.loader.command_line.checks import render
+from precast.loader.command_line.machine_facts import CachesFacts, DeviceFacts, DriverFacts
 from precast.loader.contract.format.target import Capability
-from precast.loader.inspect.cache_facts import CacheFacts
-from precast.loader.inspect.checks import render
-from precast.loader.inspect.machine_facts import CachesFacts, DeviceFacts, DriverFacts
 
 INSTALLED: dict[str, str | None] = {
     **dict.fromkeys(PACKAGES, "1.0"),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from precast.cli import main
-from precast.loader.inspect.error_page import entries
+from precast.loader.command_line.error_page import entries
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from precast.loader.inspect.cache_facts import REPAIR, AttachedLibrary, CacheFacts, Served, SharedOps
-from precast.loader.inspect.machine_facts import (
+from precast.loader.command_line.cache_facts import REPAIR, AttachedLibrary, CacheFacts, Served, SharedOps
+from precast.loader.command_line.machine_facts import (
     CachesFacts,
     DriverFacts,
     caches_facts,
@@ -18,7 +18,7 @@ from precast.loader.inspect.machine_facts import (
     has_native_code,
     installed_version,
 )
-from precast.loader.inspect.text import count, wrap
+from precast.loader.command_line.text import count, wrap
 
 Status = Literal["ok", "warn", "fail"]
 

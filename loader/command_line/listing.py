@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from precast.loader.command_line.config_words import having
+from precast.loader.command_line.text import count, table
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key, config_text, suggest
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import OpNotFound
-from precast.loader.inspect.config_words import having
-from precast.loader.inspect.text import count, table
 from precast.loader.resolve.discover import DiscoveredCache
 
 NO_CACHES = "no caches: install the wheel of one, or name its folder in PRECAST_CACHE_PATH"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from precast.loader.api import explain
-from precast.loader.inspect.config_words import request_of, sizes_of
+from precast.loader.command_line.config_words import request_of, sizes_of
 from precast.loader.resolve.resolution import Resolution
 from precast.loader.session import current_session
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 
-from precast.loader.contract.format.target import Capability
-from precast.loader.inspect.cache_facts import (
+from precast.loader.command_line.cache_facts import (
     AttachedLibrary,
     CacheFacts,
     SharedOps,
@@ -17,6 +16,7 @@ from precast.loader.inspect.cache_facts import (
     machines_by_kind,
     shared_ops,
 )
+from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import CurrentDriver, NoDriver
 from precast.loader.machine.machine import Machine, Machines
 
