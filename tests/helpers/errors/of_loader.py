@@ -147,7 +147,11 @@ def deferred_import_failed(stage: Stage) -> object:
     stage.patch.syspath_prepend(write_library(stage.folder / "site", tuner))
     stage.patch.setattr(sys, "meta_path", list(sys.meta_path))
     defer(Deferral(f"{PACKAGE}.tuner"))
-    return importlib.import_module(f"{PACKAGE}.tuner").tune
+    try:
+        return importlib.import_module(f"{PACKAGE}.tuner").tune
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+            del sys.modules[name]
 
 
 def fetch(stage: Stage) -> object:
