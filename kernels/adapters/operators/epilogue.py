@@ -7,7 +7,7 @@ The names in it: ``accum``, the product; ``bias``, a vector of n; ``C``, a matri
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,20 @@ class Epilogue:
 
     def evaluate(self, accum: Any, values: Mapping[str, Any]) -> Any:
         """What the expression gives for torch tensors."""
-        return _evaluate(ast.parse(self.expression, mode="eval").body, {"accum": accum, **values})
+        return self.computed({"accum": accum, **values}, _torch_function)
+
+    def computed(
+        self,
+        values: Mapping[str, Any],
+        function: Callable[[str], Any],
+        number: Callable[[float], Any] = lambda value: value,
+    ) -> Any:
+        """What the expression gives for values of any kind, with the functions of that kind, by their names.
+
+        >>> Epilogue.parse("relu(accum + 2)").computed({"accum": -3.0}, {"relu": lambda x: max(x, 0.0)}.__getitem__)
+        0.0
+        """
+        return _computed(ast.parse(self.expression, mode="eval").body, values, function, number)
 
     def roundings(self, term: float) -> float:
         """How large a value is rounded to the dtype of the result on the way, in all, where terms are ``term`` in size:
@@ -107,19 +120,25 @@ def _wrong(node: ast.expr) -> str | None:
     return f"{ast.unparse(node)!r} is not known: use names, numbers, + - * / and functions"
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
+def _torch_function(name: str) -> Any:
     import torch
 
+    return getattr(torch.nn.functional, name, None) or getattr(torch, name)
+
+
+def _computed(
+    node: ast.expr, values: Mapping[str, Any], function: Callable[[str], Any], number: Callable[[float], Any]
+) -> Any:
     if isinstance(node, ast.Constant):
-        return node.value
+        assert isinstance(node.value, (int, float))
+        return number(node.value)
     if isinstance(node, ast.Name):
         return values[node.id]
     if isinstance(node, ast.Call):
         assert isinstance(node.func, ast.Name)
-        function = getattr(torch.nn.functional, node.func.id, None) or getattr(torch, node.func.id)
-        return function(_evaluate(node.args[0], values))
+        return function(node.func.id)(_computed(node.args[0], values, function, number))
     assert isinstance(node, ast.BinOp)
-    left, right = _evaluate(node.left, values), _evaluate(node.right, values)
+    left, right = (_computed(side, values, function, number) for side in (node.left, node.right))
     if isinstance(node.op, ast.Add):
         return left + right
     if isinstance(node.op, ast.Sub):
