@@ -59,22 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     if not options.dry:
         part: dict[str, Any] = json.loads(EMULATED.read_text()) if EMULATED.exists() else {"variants": {}}
         part |= {"command": "make emulate-all", "seeds": options.seeds, "variants": kept(part["variants"], manifests)}
-        EMULATED.write_text(text_of(part))
+        EMULATED.write_text(json.dumps(part, sort_keys=True, indent=1) + "\n")
         write_page([])
     return int(any(one["result"] == WRONG for one in variants.values()))
-
-
-def text_of(part: Mapping[str, Any]) -> str:
-    """The results as JSON, a line for each variant.
-
-    >>> print(text_of({"seeds": 1, "variants": {"a1": {"op": "scale"}}}), end="")
-    {"seeds": 1, "variants": {
-    "a1": {"op": "scale"}
-    }}
-    """
-    head = json.dumps({name: value for name, value in sorted(part.items()) if name != "variants"})[:-1]
-    rows = [f"{json.dumps(key)}: {json.dumps(one, sort_keys=True)}" for key, one in sorted(part["variants"].items())]
-    return f'{head}, "variants": {{\n' + ",\n".join(rows) + "\n}}\n"
 
 
 def built(name: str, options: argparse.Namespace) -> Path | None:
