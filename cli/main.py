@@ -18,13 +18,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from precast.build.errors import ManifestError, OutputError
+from precast.build.errors import OutputError
 from precast.loader.errors import ConfigError, FormatError, PrecastError, TargetError
 
 # The commands by the folder that holds their files, in the order of the help. One file is one command: its docstring
 # is the help, and its function ``command`` has the arguments and options.
 ROOMS = {
-    "make": ("new", "plan", "requests", "build", "check", "reproduce", "record", "harvest"),
+    "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record", "harvest"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": (
         "list", "show", "explain", "caches", "diff", "report", "export", "store", "toolchains", "doctor", "error",
@@ -207,22 +207,15 @@ def run(argv: Sequence[str] | None = None) -> None:
         _close_stdout()
         sys.exit(FAILED)
     except PrecastError as error:
-        _print_error(_text(error))
+        from precast.cli.shared.excerpt import error_text
+
+        _print_error(error_text(error))
         sys.exit(status_of(error))
     except OSError as error:
         if error.filename is None:
             raise
         _print_error(f"error: {error.filename}: {error.strerror}: check the path and its permissions")
         sys.exit(FAILED)
-
-
-def _text(error: PrecastError) -> str:
-    """The message of an error; of a manifest's, all of them, each with its line."""
-    if isinstance(error, ManifestError):
-        from precast.cli.shared.excerpt import manifest_error
-
-        return manifest_error(error)
-    return f"error: {error} ({error.code})"
 
 
 def _print_error(message: str) -> None:

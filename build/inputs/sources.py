@@ -70,6 +70,10 @@ class SourceDigests:
         files = (file for file, _ in self._source(source).files)
         return tuple(sorted(f for f in files if any(is_own(f, root) for root in self._finder.roots)))
 
+    def reached(self, source: str) -> tuple[Path, ...]:
+        """All files that it reaches."""
+        return tuple(sorted(file for file, _ in self._source(source).files))
+
     def changed(self, source: str) -> Path | None:
         """A file that has changed since its digest was computed, or None."""
         return next((file for file, read in self._source(source).files if _has_changed(file, read)), None)

@@ -1,4 +1,4 @@
-"""Scaffolds: the files of a new kernel, of an attached library, or of a CI workflow, and the next commands."""
+"""Scaffolds: the files of a new kernel, an attached library, a CI workflow or a whole project; the next commands."""
 
 from __future__ import annotations
 
@@ -28,20 +28,27 @@ _TAKEN = ("warm_up", "precast", "torch", "cutlass")  # modules that a file of th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaffold:
-    """Files by name, and the commands to run next."""
+    """Files by name, and the commands to run next. A file of ``shared`` that exists already stays as it is."""
 
     files: dict[str, str]
     next: tuple[str, ...]
+    shared: frozenset[str] = frozenset()
+
+    def kept(self, folder: Path) -> tuple[str, ...]:
+        """The files of ``shared`` that a folder has already."""
+        return tuple(name for name in self.files if name in self.shared and _exists(folder / name))
 
     def write(self, folder: Path) -> tuple[Path, ...]:
-        """Write the files; raises OutputError if one of them exists already."""
+        """Write the files and return their paths; raises OutputError if one of them exists already."""
         check_output_folder(folder)
-        there = [name for name in self.files if (folder / name).exists() or (folder / name).is_symlink()]
+        there = [name for name in self.files if name not in self.shared and _exists(folder / name)]
         if there:
             raise OutputError(f"{folder} has {', '.join(there)} already: choose another name, or another folder")
-        for name, text in self.files.items():
-            write_atomically(folder / name, text.encode())
-        return tuple(folder / name for name in self.files)
+        kept = self.kept(folder)
+        new = {folder / name: text for name, text in self.files.items() if name not in kept}
+        for path, text in new.items():
+            write_atomically(path, text.encode())
+        return tuple(new)
 
 
 def new_kernel(name: str) -> Scaffold:
@@ -68,6 +75,45 @@ def new_kernel(name: str) -> Scaffold:
             "precast wheel cache -o dist",
         ),
     )
+
+
+def new_project(name: str, *, ci: bool = True) -> Scaffold:
+    """The files of a new kernel, of its CI, and of the project file that names its manifest.
+
+    >>> sorted(new_project("swish", ci=False).files)
+    ['.gitignore', 'precast.toml', 'pyproject.toml', 'swish.py', 'swish.yaml', 'swish_device.py']
+    """
+    files = new_kernel(name).files
+    for source, path in {
+        "gitignore": ".gitignore",
+        "precast.toml": "precast.toml",
+        "pyproject.toml": "pyproject.toml",
+    }.items():
+        text = (_HERE / "project" / f"{source}.txt").read_text(encoding="utf-8")
+        files[path] = text.replace("@DASHED@", _cache_name(name)).replace("VERSION", VERSION).replace("NAME", name)
+    return Scaffold(
+        files={**files, **(new_ci(name).files if ci else {})},
+        next=(
+            "precast build",
+            "precast check",
+            "precast verify --emulate    # without a GPU; needs torch",
+            "precast build --watch    # while you change the kernel",
+            *(("bash ci/recipe    # what the CI runs",) if ci else ()),
+        ),
+        shared=frozenset({".gitignore", "pyproject.toml"}),
+    )
+
+
+def name_of_folder(folder: Path) -> str:
+    """The name of a kernel for a folder's name: hyphens, dots and spaces become underscores.
+
+    >>> name_of_folder(Path("/work/acme-norms"))
+    'acme_norms'
+    """
+    name = re.sub(r"[-. ]+", "_", folder.absolute().resolve().name)
+    if name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name not in _TAKEN:
+        return name
+    raise ConfigError(f"{folder.absolute().name[:80]!r} gives no name for a kernel: choose one with --name")
 
 
 def new_attached(library: str, name: str) -> Scaffold:
@@ -113,6 +159,10 @@ def new_ci(name: str, targets: Iterable[Target] = ()) -> Scaffold:
             f"git add ci .github/workflows/{name}.yml",
         ),
     )
+
+
+def _exists(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
 
 
 def _check(name: str) -> None:

@@ -14,6 +14,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result
+from precast.cli.shared.project import store_folder
 from precast.loader.terminal_text import on_one_line
 
 UNKNOWN = "its parts are in the store of the machine that built it; --store names a store"
@@ -34,7 +35,7 @@ def command(
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.diff import difference, input_changes
     from precast.build.store.made_of import KeyParts
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
 
     if inputs:
         changes = input_changes(CacheContents.open(before), CacheContents.open(after))
@@ -43,7 +44,7 @@ def command(
         if changes:
             raise typer.Exit(1)
         return
-    parts = KeyParts(Store(store or default_store()))
+    parts = KeyParts(Store(store_folder(store)))
     result = difference(CacheContents.open(before), CacheContents.open(after), parts)
     print_result(result.to_json(), "\n".join(lines(result)), as_json)
     if not result.same:

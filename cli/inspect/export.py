@@ -13,6 +13,7 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.artifacts import NoSuchArtifact, artifacts_named
 from precast.cli.shared.output import print_message, print_result
+from precast.cli.shared.project import store_folder
 
 
 def command(
@@ -37,7 +38,7 @@ def command(
 ) -> None:
     from precast.build.disk.output_folder import check_output_folder
     from precast.build.results.export import export
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
     from precast.build.toolchains.plans import plans_of_files
     from precast.loader.resolve.cache import Cache
 
@@ -51,9 +52,7 @@ def command(
     plans = plans_of_files(manifest) if manifest else ()
     # Manifests of several toolchains have several plans: take that whose name the cache has.
     plan = next((plan for plan in plans if plan.name == opened.name), next(iter(plans), None))
-    exported = export(
-        opened, op, artifact, store=Store(store or default_store()), plan=plan, kernel_script=kernel_script
-    )
+    exported = export(opened, op, artifact, store=Store(store_folder(store)), plan=plan, kernel_script=kernel_script)
     exported.write(output)
     for kind, reason in exported.left_out.items():
         print_message(f"not written: {kind}: {reason}")

@@ -1,4 +1,7 @@
-"""List the artifacts of a cache, or of all installed caches."""
+"""List the artifacts of a cache.
+
+Without CACHE: of the cache that precast.toml names, or, where there is no such file, of all installed caches.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.artifacts import Variant, artifacts_named, artifacts_where
 from precast.cli.shared.output import count, print_result, size, table
+from precast.cli.shared.project import built_cache, project_here
 from precast.loader.command_line.listing import NO_CACHES, artifact_table, listed
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
@@ -19,15 +23,27 @@ from precast.loader.resolve.cache import Cache
 
 def command(
     cache: Annotated[
-        Path | None, typer.Argument(help="The folder of the cache; without it, all installed caches.", metavar="CACHE")
+        Path | None,
+        typer.Argument(
+            help="The folder of the cache; if left out, precast.toml names it, or all installed caches are listed.",
+            metavar="[CACHE]",
+        ),
     ] = None,
     op: Annotated[str, typer.Option(help="Only this op.", metavar="OP")] = "",
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only artifacts with this value in their config; may be repeated.", metavar="KEY=VALUE"),
     ] = None,
+    installed: Annotated[
+        bool, typer.Option("--installed", help="List all installed caches, also where precast.toml names one.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
+    if cache is not None and installed:
+        raise typer.BadParameter("--installed lists all installed caches: leave out CACHE")
+    project = project_here() if cache is None and not installed else None
+    if project is not None:
+        cache = built_cache(project)
     if cache is None:
         _list_installed(op, where or (), as_json)
         return

@@ -14,12 +14,13 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.project import cache_or_project, store_folder
 from precast.cli.shared.values import check_output_file
 
 
 def command(
-    cache: options.Cache,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.", metavar="FILE")],
+    cache: options.CacheOrProject = None,
     against: Annotated[
         Path | None, typer.Option("--against", help="Show what has changed since this cache.", metavar="CACHE")
     ] = None,
@@ -35,18 +36,19 @@ def command(
     from precast.build.bench.report import Report
     from precast.build.cache.contents import CacheContents
     from precast.build.disk.scratch import write_atomically
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
     from precast.build.web_report.page import page
     from precast.build.web_report.page_data import page_data
     from precast.build.wheel.version import content_time
 
     check_output_file("--output", output)
+    path = cache_or_project(cache)
     contents = page_data(
-        CacheContents.open(cache),
+        CacheContents.open(path),
         against=CacheContents.open(against) if against else None,
         bench=Report.decode(bench.read_bytes()) if bench else None,
-        store=Store(store or default_store()),
-        seconds=content_time(cache),
+        store=Store(store_folder(store)),
+        seconds=content_time(path),
     )
     data = page(contents).encode()
     write_atomically(output, data)

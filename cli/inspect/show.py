@@ -15,6 +15,7 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.artifacts import Variant, artifacts_named
 from precast.cli.shared.output import print_result
+from precast.cli.shared.project import store_folder
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
 from precast.loader.resolve.cache import Cache
@@ -49,9 +50,9 @@ def command(
 def inputs_of(variants: list[Variant], store: Path | None) -> list[dict[str, Any]]:
     """What each artifact was built from, as ``precast show --inputs --json`` prints it."""
     from precast.build.cache.freshness import read_by_author
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
 
-    records = Store(store or default_store())
+    records = Store(store_folder(store))
     rows = []
     for op, artifact in variants:
         record = records.record_of(artifact.key, op, artifact.kind)

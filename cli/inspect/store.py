@@ -12,6 +12,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.project import store_folder
 from precast.cli.shared.values import byte_count, seconds
 
 
@@ -24,12 +25,12 @@ def command(
 ) -> None:
     from precast.build.store.prune import StoreUsage, select_unused, stored_files
     from precast.build.store.prune import prune as remove
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
 
     age, most = seconds(older_than), byte_count(keep)
     if prune and age is None and most is None:
         raise typer.BadParameter("--prune needs --older-than, --keep or both")
-    opened = Store(store or default_store())
+    opened = Store(store_folder(store))
     if prune:
         selected = remove(opened, older_than=age, keep=most)
         files = stored_files(opened)

@@ -1,45 +1,33 @@
 """Compile the variants of manifests into a cache.
 
 Manifests with different toolchains get a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
-the cache holds the others.
+the cache holds the others. With --watch, the files that the variants are made of are watched, and each round prints
+one line.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Option
 
 from precast.cli.shared import options
-from precast.cli.shared.failures import render
+from precast.cli.shared.builds.display import print_report
+from precast.cli.shared.builds.run import BuildRequest
 from precast.cli.shared.manifest_options import ManifestOptions
-from precast.cli.shared.output import count, print_message, size
-from precast.cli.shared.progress import Progress
-from precast.cli.shared.toolchain_text import toolchain_to_json
+from precast.cli.shared.output import print_message
+from precast.cli.shared.project import requested, store_folder, worker_count
 
 if TYPE_CHECKING:
-    from precast.build import builder
     from precast.build.gpu.profile import Profiles
-    from precast.build.plan.plan import Plan
-    from precast.build.plan.shard import Shard
-    from precast.build.results.report import Report, Step
     from precast.build.store.store import Store
-    from precast.build.toolchains.plans import Group
 
 _ADDRESS = re.compile(r"([a-z]+://)?[^/\s:]+:[0-9]{1,5}", re.ASCII)
-_KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
-# A variant that takes longer, or is larger, is worth a line.
-_SLOW, _LARGE = 10.0, 1_000_000
 # More than this is a mistake, and would overflow the system call that gets the value.
 _LARGEST = {"--timeout": 7 * 24 * 3600, "--memory": 1 << 30}
 
@@ -51,9 +39,9 @@ class Kept(str, Enum):
 
 
 def command(
-    manifests: options.Manifests,
-    output: options.OutputCache,
-    jobs: options.Jobs = 0,
+    manifests: options.ManifestsOrProject = None,
+    output: options.OutputOrProject = None,
+    jobs: options.Jobs = None,
     target: options.Target = None,
     name: options.CacheName = "",
     store: options.Store = None,
@@ -95,6 +83,7 @@ def command(
         int, Option(min=0, help="MiB for one worker; 0 means its share of the free memory.", metavar="MIB")
     ] = 0,
     fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first failure, and write no cache.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Build again whenever an input changes, until Ctrl-C.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Print every failure in full.")] = False,
     as_json: Annotated[
         bool, Option("--json", help="Print events as JSON, one object per line; the last is the report.")
@@ -107,83 +96,48 @@ def command(
 
     _check_largest({"--timeout": timeout, "--memory": memory})
     _check_scheduler(executor, scheduler)
-    build = _Build(
-        manifests=ManifestOptions(
-            manifests=manifests,
-            target=target,
-            name=name,
-            retarget=retarget,
-            pass_env=pass_env,
-            emit=emit,
-            find_links=find_links,
-            offline=offline,
-        ),
-        output=output,
-        shard=Shard.parse(shard) if shard else None,
-        profiles=_profiles(profile or (), target or (), from_device=profile_from_device),
-        store=_open_store(store, remote_cache, read_only=remote_read_only),
-        options=builder.Options(
-            jobs=jobs or None,
-            seconds=timeout,
-            memory=memory * (1 << 20) or None,
-            fail_fast=fail_fast,
-            executor=Cluster(scheduler) if scheduler else None,
-            dictionary=dictionary_of(dictionary) if dictionary else None,
-            keep_ptx=bool(keep),
-        ),
-        verbose=verbose,
-        as_json=as_json,
-    )
-    if not build.run():
+
+    def request() -> BuildRequest:
+        wanted = requested(manifests, output, target)
+        return BuildRequest(
+            manifests=ManifestOptions(
+                manifests=wanted.manifests,
+                target=wanted.target,
+                name=name,
+                retarget=retarget,
+                pass_env=pass_env,
+                emit=emit,
+                find_links=find_links,
+                offline=offline,
+            ),
+            output=wanted.folder,
+            shard=Shard.parse(shard) if shard else None,
+            profiles=_profiles(profile or (), wanted.target or (), from_device=profile_from_device),
+            store=_open_store(store, remote_cache, read_only=remote_read_only),
+            options=builder.Options(
+                jobs=worker_count(jobs),
+                seconds=timeout,
+                memory=memory * (1 << 20) or None,
+                fail_fast=fail_fast,
+                executor=Cluster(scheduler) if scheduler else None,
+                dictionary=dictionary_of(dictionary) if dictionary else None,
+                keep_ptx=bool(keep),
+            ),
+            as_json=as_json,
+            project=wanted.project.file if wanted.project is not None else None,
+            quiet=watch,
+        )
+
+    if watch:
+        from precast.cli.shared.builds.rounds import Watch
+
+        Watch(request, verbose=verbose, as_json=as_json).run()
+    complete = True
+    for result in request().run():
+        print_report(*result, as_json=as_json, verbose=verbose)
+        complete &= result.report.complete
+    if not complete:
         raise typer.Exit(1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Build:
-    """A build whose options are checked."""
-
-    manifests: ManifestOptions
-    output: Path
-    shard: Shard | None
-    profiles: Profiles
-    store: Store
-    options: builder.Options
-    verbose: bool
-    as_json: bool
-
-    def run(self) -> bool:
-        """Build the cache of each toolchain; whether all of their variants are there."""
-        from precast.build.cache.cache_folder import check_output
-        from precast.build.toolchains.plans import cache_folders
-
-        groups = self.manifests.groups()
-        caches = cache_folders(groups, self.output)
-        for cache in caches:
-            check_output(cache)
-        complete = True
-        for group, cache in zip(groups, caches, strict=True):
-            complete &= self._build(group, cache)
-            if self.options.fail_fast and not complete:
-                break
-        return complete
-
-    def _build(self, group: Group, cache: Path) -> bool:
-        from precast.build import builder
-        from precast.build.plan.shard import part_of
-
-        try:
-            with _sigterm_as_ctrl_c(), nullcontext() if self.as_json else Progress() as progress:
-                display = _Display(progress)
-                display.stage(f"reading {count(len(group.manifests), 'manifest')} and importing their kernels")
-                toolchains = self.manifests.toolchains(display.stage)
-                plan = group.plan(toolchains, profiles=self.profiles, notes=self.store.notes)
-                plan = part_of(plan, self.shard) if self.shard else plan
-                display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
-                report = builder.build(plan, cache, store=self.store, options=self.options, show=display.show)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_KEPT) from None
-        _print_report(plan, report, cache, as_json=self.as_json, verbose=self.verbose)
-        return report.complete
 
 
 def _check_largest(values: Mapping[str, float]) -> None:
@@ -217,12 +171,12 @@ def _profiles(names: Sequence[str], targets: Sequence[str], *, from_device: bool
 def _open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Store:
     """The store at a path, or the user's store, with the shared store behind it if there is one."""
     from precast.build.disk.output_folder import nearest_folder
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
 
     def warn(text: str) -> None:
         print_message(f"warning: {text}")
 
-    path = path or default_store()
+    path = store_folder(path)
     nearest_folder(path)  # if the path is a file, this fails before anything is compiled
     if not remote_cache:
         return Store(path, warn)
@@ -241,81 +195,3 @@ def _check_scheme(url: str) -> None:
         return
     if separator and "::" not in scheme and scheme not in available_protocols():
         raise typer.BadParameter(f"--remote-cache: {scheme}:// is not a supported scheme: use s3://, gs:// or file://")
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM, which CI sends to cancel a job, ends the workers as Ctrl-C does."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-class _Display:
-    """The output of a running build: progress on stderr, or events on stdout with ``--json``."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._usable = False
-
-    def stage(self, text: str) -> None:
-        """Show what the build does before and after it compiles."""
-        if self._progress is not None:
-            self._progress.stage(text)
-
-    def show(self, step: Step) -> None:
-        """Show one step of the build."""
-        progress = self._progress
-        if progress is None:
-            _event(step.to_json())
-            return
-        progress.total = step.total
-        variant = str(step.variant)
-        if step.state == "started":
-            progress.begin(variant)
-        elif step.state == "reused":
-            progress.skip()
-        else:
-            note = f"{step.seconds:.2f} s" if step.state == "built" else "failed"
-            progress.step(variant, note, keep=step.state == "failed")
-        self._usable |= step.state in ("reused", "built")
-        if step.done == step.total and self._usable:
-            progress.stage("writing the cache")
-
-
-def _event(data: dict[str, Any]) -> None:
-    print(json.dumps(data, sort_keys=True, allow_nan=False), flush=True)
-
-
-def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, verbose: bool) -> None:
-    if report.failed:
-        print_message(f"\n{render(report.failed, verbose=verbose)}")
-    for skipped in plan.skipped:
-        print_message(f"skipped: {skipped.variant}: {skipped.reason}")
-    for variant, text in report.advice:
-        print_message(f"warning: {variant.location}: {text}")
-    if as_json:
-        skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
-        toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
-        _event({**report.to_json(), **toolchain, "cache": str(output), "skipped": skips})
-    else:
-        print(_as_text(report, output))
-
-
-def _as_text(report: Report, output: Path) -> str:
-    lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest() if b.seconds >= _SLOW]
-    lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest() if b.size >= _LARGE]
-    lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
-    lines += [f"untracked input: {b.variant}: {'; '.join(b.unsteady)}" for b in report.unsteady()]
-    lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]
-    lines += [f"measured: {report.tuning}"] if report.tuning else []
-    states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
-    states += [f"{len(report.failed)} failed"] if report.failed else []
-    written = f"{output} ({size(report.size)})" if report.files else "nothing was written"
-    return "\n".join([*lines, f"{', '.join(states)}: {written}"])

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.manifest_options import ManifestOptions, manifests_and_cache
+from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result_of_each, size
+from precast.cli.shared.project import requested_with_cache, store_folder
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
 
 
 def command(
-    paths: options.ManifestsAndCache,
+    paths: options.ManifestsAndCache = None,
     target: options.Target = None,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
@@ -37,13 +38,13 @@ def command(
     from precast.build.gpu.profile import Profiles
     from precast.build.ipc.child_inputs import answers_here
     from precast.build.store.lookup import Lookup
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
     from precast.build.toolchains.plans import cache_folders
 
-    manifests, cache = manifests_and_cache(paths)
+    request = requested_with_cache(paths, target)
     plans = ManifestOptions(
-        manifests=manifests,
-        target=target,
+        manifests=request.manifests,
+        target=request.target,
         retarget=retarget,
         pass_env=pass_env,
         emit=emit,
@@ -51,11 +52,11 @@ def command(
         offline=offline,
     ).plans(Profiles.named(profile or ()))
     results: dict[str, Coverage] = {}
-    for plan, path in zip(plans, cache_folders(plans, cache), strict=True):
-        store = Store(default_store())
+    for plan, path in zip(plans, cache_folders(plans, request.folder), strict=True):
+        store = Store(store_folder(None))
         lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
         results[str(path)] = coverage(plan, CacheContents.open(path), lookup.answers, Decisions.of(plan, lookup))
-    build = f"precast build {' '.join(map(str, manifests))} -o {cache}"
+    build = f"precast build{request.words}"
     print_result_of_each(results, lambda result: [*lines(result), *_remedy(result, build)], as_json)
     if not all(result.complete for result in results.values()):
         raise typer.Exit(1)

@@ -16,6 +16,7 @@ from precast.build.plan.variant import Variant
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, table
+from precast.cli.shared.project import requested, store_folder
 from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    manifests: options.Manifests,
+    manifests: options.ManifestsOrProject = None,
     target: options.Target = None,
     name: options.CacheName = "",
     retarget: options.Retarget = None,
@@ -39,9 +40,10 @@ def command(
     store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
+    request = requested(manifests, None, target)
     plans = ManifestOptions(
-        manifests=manifests,
-        target=target,
+        manifests=request.manifests,
+        target=request.target,
         name=name,
         retarget=retarget,
         pass_env=pass_env,
@@ -68,9 +70,9 @@ def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
     from precast.build.store.history import explain
     from precast.build.store.key import key_parts, variant_key
     from precast.build.store.lookup import Lookup
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
 
-    store = Store(path or default_store())
+    store = Store(store_folder(path))
     lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
     toolchain = find_toolchain(plan.interpreter)
     sources, verdicts = SourceDigests(plan.search, store.notes, plan.interpreter), []

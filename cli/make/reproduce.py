@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.manifest_options import ManifestOptions, manifests_and_cache
+from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_message, print_result_of_each
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.project import requested_with_cache, store_folder, worker_count
 
 if TYPE_CHECKING:
     from precast.build.results.reproduce import Reproduction
 
 
 def command(
-    paths: options.ManifestsAndCache,
+    paths: options.ManifestsAndCache = None,
     sample: Annotated[
         int, typer.Option(min=0, help="Build only this many variants, drawn at random; 0 means all.", metavar="N")
     ] = 0,
     seed: Annotated[str, typer.Option(help="The seed that draws the sample; by default the cache's digest.")] = "",
-    jobs: options.Jobs = 0,
+    jobs: options.Jobs = None,
     profile: options.Profile = None,
     pass_env: options.PassEnv = None,
     find_links: options.FindLinks = None,
@@ -38,17 +39,22 @@ def command(
     from precast.build.gpu.profile import Profiles
     from precast.build.results.reproduce import reproduce
     from precast.build.store.made_of import KeyParts
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
     from precast.build.toolchains.plans import cache_folders
 
-    manifests, cache = manifests_and_cache(paths)
-    plans = ManifestOptions(manifests=manifests, pass_env=pass_env, find_links=find_links, offline=offline).plans(
-        Profiles.named(profile or ())
+    request = requested_with_cache(paths, None)
+    reading = ManifestOptions(
+        manifests=request.manifests,
+        target=request.target,
+        pass_env=pass_env,
+        find_links=find_links,
+        offline=offline,
     )
-    executor = Local(jobs or None)
+    plans = reading.plans(Profiles.named(profile or ()))
+    executor = Local(worker_count(jobs))
     results: dict[str, Reproduction] = {}
     with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
-        for plan, path in zip(plans, cache_folders(plans, cache), strict=True):
+        for plan, path in zip(plans, cache_folders(plans, request.folder), strict=True):
             results[str(path)] = result = reproduce(
                 plan,
                 path,
@@ -56,7 +62,7 @@ def command(
                 sample=sample or None,
                 seed=seed,
                 seconds=timeout,
-                parts=KeyParts(Store(store or default_store())),
+                parts=KeyParts(Store(store_folder(store))),
                 show=lambda variant: progress.step(str(variant)),
             )
             if not (result.same or result.different):

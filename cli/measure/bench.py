@@ -16,6 +16,7 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message, print_result, table
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.project import cache_or_project, import_from_project
 from precast.cli.shared.values import check_key_prefix, check_output_file, problem_sizes
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _NUMBERS = range(3, 10)  # the columns that are aligned to the right
 
 
 def command(
-    cache: options.Cache,
+    cache: options.CacheOrProject = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The file for the times, for 'precast tune apply'.", metavar="FILE"),
@@ -68,7 +69,9 @@ def command(
         raise typer.BadParameter("--torch-compile compiles peers: leave out --no-peer")
     optional = {"peer": peer, "torch_compile": torch_compile, "just_in_time": just_in_time}
     extras = ["warm", "host", *(name for name, included in optional.items() if included)]
-    opened = Cache(cache)
+    path = cache_or_project(cache)
+    import_from_project(path)
+    opened = Cache(path)
     ops = ops_of(opened, op or ())
     try:
         device = this_device()
@@ -79,7 +82,7 @@ def command(
         output.write_bytes(report.measurements(_tilings(opened, report, device)).encode())
     if svg is not None:
         _draw(report, svg)
-    print_result(report.to_json(), _text(report, cache, output), as_json)
+    print_result(report.to_json(), _text(report, path, output), as_json)
     if not as_json:
         for note in notes(report):
             print_message(f"note: {note}")

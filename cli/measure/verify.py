@@ -23,6 +23,7 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.progress import Progress
+from precast.cli.shared.project import cache_or_project, import_from_project, store_folder
 from precast.cli.shared.values import check_key_prefix, check_output_file, problem_sizes
 from precast.cli.shared.verify_results import Run, print_verified
 
@@ -40,7 +41,7 @@ class Sanitizer(str, Enum):
 
 
 def command(
-    cache: options.Cache,
+    cache: options.CacheOrProject = None,
     op: options.Op = None,
     key: options.KeyPrefix = "",
     target: options.Target = None,
@@ -92,7 +93,9 @@ def command(
         raise typer.BadParameter("--seeds, --most and --target are for kernels that are emulated: add --emulate")
     if emulate and sanitizer:
         raise typer.BadParameter("--sanitizer needs a GPU: leave out --emulate, which finds the same errors")
-    opened = Cache(cache)
+    path = cache_or_project(cache)
+    import_from_project(path)
+    opened = Cache(path)
     ops = ops_of(opened, op or ())
     if sanitizer is not None:
         _run_sanitizer(sanitizer.value, sys.argv[1:], opened, ops)
@@ -187,13 +190,13 @@ def _emulated(
     jobs: int,
 ) -> tuple[Run, list[Verified]]:
     """Verify without a GPU."""
-    from precast.build.store.store import Store, default_store
+    from precast.build.store.store import Store
     from precast.build.verification.emulations import Emulations, emulation_facts, with_ptx
     from precast.build.verification.evidence import EarlierEvidence
     from precast.build.verification.verifier import verify_each
     from precast.kernels.authoring.launching.cases import selected
 
-    kept = Store(store or default_store())
+    kept = Store(store_folder(store))
     facts = emulation_facts(way, os.environ)
     earlier = EarlierEvidence(before, {n: v for n, v in facts.items() if n != "date"}) if before else None
     with Progress() as progress, ExitStack() as processes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "init": ("precast init", "precast init acme-norms --name norm"),
     "new": ("precast new rope -o rope", "precast new server --attach quack"),
     "plan": (
         "precast plan manifest.yaml",
@@ -15,6 +16,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast requests requests.jsonl --grid",
     ),
     "build": (
+        "precast build",
+        "precast build --watch",
         "precast build manifest.yaml -o cache",
         "precast build manifest.yaml -o part1 --shard 1/4",
         "precast build manifest.yaml -o new --dictionary old",

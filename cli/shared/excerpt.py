@@ -6,10 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from precast.build.errors import Location, ManifestError
+from precast.loader.errors import PrecastError
 
 _MOST_ERRORS = 20
 _WIDEST = 200
 _MOST_BYTES = 1 << 20
+
+
+def error_text(error: PrecastError) -> str:
+    """The message of an error and its code; of a manifest's, all errors, each with its line.
+
+    >>> error_text(PrecastError("no such cache: name one"))
+    'error: no such cache: name one (PCL01)'
+    """
+    return manifest_error(error) if isinstance(error, ManifestError) else f"error: {error} ({error.code})"
 
 
 def manifest_error(error: ManifestError) -> str:

@@ -70,14 +70,3 @@ def toolchains_of(find_links: Sequence[Path] | None, offline: bool, report: Call
         if not folder.is_dir():
             raise typer.BadParameter(f"--find-links: {folder} is not a folder: name one that holds wheels")
     return Toolchains(sources=Sources(find_links=tuple(find_links or ()), offline=offline), say=report)
-
-
-def manifests_and_cache(paths: Sequence[Path]) -> tuple[Sequence[Path], Path]:
-    """The two parts of ``MANIFEST... CACHE``.
-
-    >>> manifests_and_cache([Path("a.yaml"), Path("cache")])
-    ([PosixPath('a.yaml')], PosixPath('cache'))
-    """
-    if len(paths) < 2:
-        raise typer.BadParameter("name at least one manifest, and the cache last")
-    return paths[:-1], paths[-1]

@@ -11,11 +11,26 @@ from typing import Annotated
 from typer import Argument, Option
 
 Cache = Annotated[Path, Argument(help="The folder of the cache.", metavar="CACHE")]
+CacheOrProject = Annotated[
+    Path | None, Argument(help="The folder of the cache; if left out, precast.toml names it.", metavar="[CACHE]")
+]
 Manifests = Annotated[list[Path], Argument(help="The manifests.", metavar="MANIFEST...")]
-ManifestsAndCache = Annotated[list[Path], Argument(help="The manifests, then the cache.", metavar="MANIFEST... CACHE")]
+ManifestsOrProject = Annotated[
+    list[Path] | None, Argument(help="The manifests; if left out, precast.toml names them.", metavar="[MANIFEST...]")
+]
+ManifestsAndCache = Annotated[
+    list[Path] | None,
+    Argument(
+        help="The manifests, then the cache; if left out, precast.toml names them.", metavar="[MANIFEST... CACHE]"
+    ),
+]
 
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 OutputCache = Annotated[Path, Option("--output", "-o", help="The folder of the new cache.", metavar="CACHE")]
+OutputOrProject = Annotated[
+    Path | None,
+    Option("--output", "-o", help="The folder of the new cache; if left out, precast.toml names it.", metavar="CACHE"),
+]
 OutputFolder = Annotated[Path, Option("--output", "-o", help="The folder for the files.", metavar="DIR")]
 Store = Annotated[
     Path | None,
@@ -65,7 +80,7 @@ Offline = Annotated[
 
 # Processes and their limits.
 Jobs = Annotated[
-    int,
+    int | None,
     Option("--jobs", "-j", min=0, max=1024, help="Worker processes; 0 chooses a number for this machine.", metavar="N"),
 ]
 Timeout = Annotated[float, Option("--timeout", min=1, help="Time limit for one variant, in seconds.", metavar="SEC")]

@@ -50,8 +50,13 @@ class Progress:
     _begun: float | None = None
     _live: Live | None = None
 
+    @property
+    def plain(self) -> bool:
+        """Whether each event is a line of a log."""
+        return plain(self.stream)
+
     def __enter__(self) -> Progress:
-        if not plain(self.stream):
+        if not self.plain:
             from rich.console import Console
             from rich.live import Live
 

@@ -14,11 +14,12 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result, size
+from precast.cli.shared.project import cache_or_project
 
 
 def command(
-    cache: options.Cache,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the wheel.", metavar="DIST")],
+    cache: options.CacheOrProject = None,
     version: Annotated[
         str, typer.Option(help="The wheel's version; by default 0.DATE.TIME+DIGEST of the cache.", metavar="VERSION")
     ] = "",
@@ -29,8 +30,7 @@ def command(
 ) -> None:
     from precast.build.wheel.wheel import write_wheels
 
-    sizes = {
-        wheel: wheel.stat().st_size for wheel in write_wheels(cache, output, version=version or None, host=host or None)
-    }
+    wheels = write_wheels(cache_or_project(cache), output, version=version or None, host=host or None)
+    sizes = {wheel: wheel.stat().st_size for wheel in wheels}
     data = {"wheels": [{"wheel": str(wheel), "size": number} for wheel, number in sizes.items()]}
     print_result(data, "\n".join(f"{wheel} ({size(number)})" for wheel, number in sizes.items()), as_json)

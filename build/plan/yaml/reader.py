@@ -151,7 +151,7 @@ class _Reader:
             _bare(event, key_at)
             if not isinstance(event, yaml.ScalarEvent):
                 raise ManifestError("a key must be plain text: write 'name: value'", key_at)
-            name = _clean(event.value, key_at)  # always text: no key is a number or a truth value
+            name = clean(event.value, key_at)  # always text: no key is a number or a truth value
             if name in values:
                 raise ManifestError(
                     f"the key {name[:80]!r} appears twice, first in line {values[name].named_at.line}: keep one", key_at
@@ -161,7 +161,7 @@ class _Reader:
 
     def _scalar(self, event: Any, at: Location) -> Content:
         if not event.implicit[0] or event.style not in (None, ""):
-            return _clean(event.value, at)
+            return clean(event.value, at)
         return _plain(event.value, at)
 
 
@@ -175,7 +175,7 @@ def _bare(event: Any, at: Location) -> None:
         raise ManifestError(f"{event.tag[:80]!r}: tags are not read: write a plain value", at)
 
 
-def _clean(text: str, at: Location) -> str:
+def clean(text: str, at: Location) -> str:
     """Text that can be printed and encoded: half characters and control characters are refused."""
     for character in text:
         if "\ud800" <= character <= "\udfff" or (character < " " and character not in "\t\n") or character == "\x7f":
@@ -197,13 +197,13 @@ def _plain(text: str, at: Location) -> Content:
     if low in _NOT_FINITE:
         raise ManifestError(f"{text} is not a finite number: write one, or quote the text", at)
     if text[0] not in "+-.0123456789":
-        return _clean(text, at)
+        return clean(text, at)
     return _number(text, at)
 
 
 def _number(text: str, at: Location) -> Content:
     if len(text) > 64:
-        return _clean(text, at)
+        return clean(text, at)
     if _INT.fullmatch(text):
         return int(text)
     if _BASED.fullmatch(text):
@@ -222,7 +222,7 @@ def _number(text: str, at: Location) -> Content:
         if not math.isfinite(number):
             raise ManifestError(f"{text} is too large for a number: write a smaller one, or quote the text", at)
         return number
-    return _clean(text, at)
+    return clean(text, at)
 
 
 def _marked(error: yaml.YAMLError, file: str, text: str) -> Location:

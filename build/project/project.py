@@ -1,0 +1,110 @@
+"""The project: manifests, the folder of their cache, and how they are built, as ``precast.toml`` has them.
+
+    manifests = ["norms.yaml", "gemm.yaml"]
+    output = "cache"
+    targets = ["sm_90a", "sm_100a"]
+    store = "../store"
+    jobs = 8
+
+All paths are relative to the file. ``FIELDS`` describes each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from precast.build.errors import Location, ManifestError
+from precast.build.gpu.profile import profile_of
+from precast.build.plan.yaml import fields
+from precast.build.plan.yaml.reader import Node
+from precast.build.project.toml_values import SIZE_LIMIT, read_toml
+from precast.loader.contract.format.target import Target
+from precast.loader.errors import PrecastError
+from precast.loader.regular_file import read_regular
+
+NAME = "precast.toml"
+MOST_JOBS = 1024
+
+FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "manifests": "The manifests: the path of one, or a list. Required.",
+        "output": 'The folder of the cache. `"cache"` if left out.',
+        "targets": "The targets to build, of those that the manifests list: one, or a list. All if left out.",
+        "store": "The folder in which builds keep compiled variants. The user's store if left out.",
+        "jobs": "The number of worker processes; 0, or leaving it out, chooses a number for the machine.",
+    }
+)
+"""The keys of a project file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project file that was read and checked. ``store`` and ``jobs`` are None where the file does not set them."""
+
+    file: Path
+    manifests: tuple[Path, ...]
+    output: Path
+    targets: tuple[str, ...] = ()
+    store: Path | None = None
+    jobs: int | None = None
+
+
+def read_project(file: Path) -> Project:
+    """Read and check a project file; raises ManifestError."""
+    try:
+        data = read_regular(file, SIZE_LIMIT)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}: make it a text file that this user can read, or remove it"
+        raise ManifestError(reason, Location(str(file), 1, 1)) from None
+    return parse_project(data, file)
+
+
+def parse_project(data: bytes, file: Path) -> Project:
+    """Read and check the text of a project file at ``file``.
+
+    >>> project = parse_project(b'manifests = "norms.yaml"', Path("acme/precast.toml"))
+    >>> project.manifests, project.output
+    ((PosixPath('acme/norms.yaml'),), PosixPath('acme/cache'))
+    >>> parse_project(b'manifest = "norms.yaml"', Path("precast.toml"))
+    Traceback (most recent call last):
+    precast.build.errors.ManifestError: precast.toml:1:1: unknown key 'manifest'; did you mean 'manifests'?
+    """
+    node = read_toml(data, str(file))
+    values = fields.mapping(node, tuple(FIELDS))
+    folder = file.parent
+    manifests = fields.some(fields.required(values, "manifests", node), _path)
+    return Project(
+        file=file,
+        manifests=tuple(folder / path for path in manifests),
+        output=folder / (_path(values["output"]) if "output" in values else "cache"),
+        targets=fields.some(values["targets"], _target) if "targets" in values else (),
+        store=folder / _path(values["store"]) if "store" in values else None,
+        jobs=_jobs(values["jobs"]) if "jobs" in values else None,
+    )
+
+
+def _path(node: Node) -> str:
+    value = fields.text(node)
+    if not value.strip():
+        raise ManifestError("an empty path: name a file or a folder", node.at)
+    return value
+
+
+def _target(node: Node) -> str:
+    try:
+        target = Target.parse(fields.text(node))
+        profile_of(target)
+    except ManifestError:
+        raise
+    except PrecastError as error:
+        raise ManifestError(str(error), node.at) from None
+    return str(target)
+
+
+def _jobs(node: Node) -> int:
+    if not isinstance(node.value, int) or isinstance(node.value, bool) or not 0 <= node.value <= MOST_JOBS:
+        raise ManifestError(f"'jobs' is a number from 0 to {MOST_JOBS}: correct it", node.at)
+    return node.value

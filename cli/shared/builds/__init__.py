@@ -1,0 +1,1 @@
+"""What ``precast build`` prints, and its rounds with ``--watch``."""

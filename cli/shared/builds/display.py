@@ -1,0 +1,96 @@
+"""The output of a build: its progress, then what was built and what failed, as text or as events in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from precast.cli.shared.failures import render
+from precast.cli.shared.output import count, print_message, size
+from precast.cli.shared.progress import Progress
+from precast.cli.shared.toolchain_text import toolchain_to_json
+
+if TYPE_CHECKING:
+    from precast.build.plan.plan import Plan
+    from precast.build.results.report import Report, Step
+
+# A variant that takes longer, or is larger, is worth a line.
+_SLOW, _LARGE = 10.0, 1_000_000
+
+
+class Display:
+    """The output of a running build: progress on stderr, or events on stdout with ``--json``."""
+
+    def __init__(self, progress: Progress | None, *, events: bool) -> None:
+        self._progress, self._events = progress, events
+        self._usable = False
+
+    def stage(self, text: str) -> None:
+        """Show what the build does before and after it compiles."""
+        if self._progress is not None:
+            self._progress.stage(text)
+
+    def show(self, step: Step) -> None:
+        """Show one step of the build."""
+        progress = self._progress
+        if self._events:
+            event(step.to_json())
+        if progress is None:
+            return
+        progress.total = step.total
+        variant = str(step.variant)
+        if step.state == "started":
+            progress.begin(variant)
+        elif step.state == "reused":
+            progress.skip()
+        else:
+            note = f"{step.seconds:.2f} s" if step.state == "built" else "failed"
+            progress.step(variant, note, keep=step.state == "failed")
+        self._usable |= step.state in ("reused", "built")
+        if step.done == step.total and self._usable:
+            progress.stage("writing the cache")
+
+
+def event(data: dict[str, Any]) -> None:
+    """Print one event of a build as a line of JSON."""
+    print(json.dumps(data, sort_keys=True, allow_nan=False), flush=True)
+
+
+def print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, verbose: bool) -> None:
+    """Print what failed and what to know about the rest on stderr, and the counts on stdout."""
+    print_failures(report, verbose=verbose)
+    for skipped in plan.skipped:
+        print_message(f"skipped: {skipped.variant}: {skipped.reason}")
+    for variant, text in report.advice:
+        print_message(f"warning: {variant.location}: {text}")
+    if as_json:
+        skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
+        toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
+        event({**report.to_json(), **toolchain, "cache": str(output), "skipped": skips})
+    else:
+        print(_as_text(report, output))
+
+
+def print_failures(report: Report, *, verbose: bool) -> None:
+    """Print what failed on stderr."""
+    if report.failed:
+        print_message(f"\n{render(report.failed, verbose=verbose)}")
+
+
+def _as_text(report: Report, output: Path) -> str:
+    lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest() if b.seconds >= _SLOW]
+    lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest() if b.size >= _LARGE]
+    lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
+    lines += [f"untracked input: {b.variant}: {'; '.join(b.unsteady)}" for b in report.unsteady()]
+    lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]
+    lines += [f"measured: {report.tuning}"] if report.tuning else []
+    return "\n".join([*lines, totals(report, output)])
+
+
+def totals(report: Report, output: Path) -> str:
+    """How many variants were built, reused and failed, and the size of the cache, in one line."""
+    states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
+    states += [f"{len(report.failed)} failed"] if report.failed else []
+    written = f"{output} ({size(report.size)})" if report.files else "nothing was written"
+    return f"{', '.join(states)}: {written}"

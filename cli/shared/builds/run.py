@@ -1,0 +1,103 @@
+"""A build as its command requests it: every cache of some manifests, with progress."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+from precast.cli.shared.builds.display import Display
+from precast.cli.shared.manifest_options import ManifestOptions
+from precast.cli.shared.output import count
+from precast.cli.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from precast.build import builder
+    from precast.build.gpu.profile import Profiles
+    from precast.build.plan.plan import Plan
+    from precast.build.plan.shard import Shard
+    from precast.build.results.report import Report
+    from precast.build.store.store import Store
+    from precast.build.toolchains.plans import Group
+
+_KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
+
+
+class Result(NamedTuple):
+    """The plan of a cache, what became of it, and the folder."""
+
+    plan: Plan
+    report: Report
+    cache: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest:
+    """A build whose options are checked. ``project`` is its project file; ``quiet`` shows no progress in a log."""
+
+    manifests: ManifestOptions
+    output: Path
+    shard: Shard | None
+    profiles: Profiles
+    store: Store
+    options: builder.Options
+    as_json: bool
+    project: Path | None = None
+    quiet: bool = False
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that say what to build."""
+        return [*self.manifests.manifests, *([self.project] if self.project is not None else [])]
+
+    def run(self) -> Iterator[Result]:
+        """Build the cache of each toolchain; all folders are checked first."""
+        from precast.build.cache.cache_folder import check_output
+        from precast.build.toolchains.plans import cache_folders
+
+        groups = self.manifests.groups()
+        caches = cache_folders(groups, self.output)
+        for cache in caches:
+            check_output(cache)
+        for group, cache in zip(groups, caches, strict=True):
+            result = self._build(group, cache)
+            yield result
+            if self.options.fail_fast and not result.report.complete:
+                return
+
+    def _build(self, group: Group, cache: Path) -> Result:
+        from precast.build import builder
+        from precast.build.plan.shard import part_of
+
+        progress = Progress()
+        shown = not self.as_json and not (self.quiet and progress.plain)
+        try:
+            with sigterm_as_ctrl_c(), progress if shown else nullcontext():
+                display = Display(progress if shown else None, events=self.as_json)
+                display.stage(f"reading {count(len(group.manifests), 'manifest')} and importing their kernels")
+                toolchains = self.manifests.toolchains(display.stage)
+                plan = group.plan(toolchains, profiles=self.profiles, notes=self.store.notes)
+                plan = part_of(plan, self.shard) if self.shard else plan
+                display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
+                report = builder.build(plan, cache, store=self.store, options=self.options, show=display.show)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_KEPT) from None
+        return Result(plan, report, cache)
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, which CI sends to cancel a job, ends the workers as Ctrl-C does."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
