@@ -34,6 +34,7 @@ from precast.build.store.lookup import Lookup
 from precast.build.store.made_of import note_parts
 from precast.build.store.record import Record
 from precast.build.store.store import Store
+from precast.build.store.usage_log import note_build
 from precast.loader.errors import PrecastError
 
 SECONDS = 600.0
@@ -80,12 +81,15 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     if None not in records.values() and is_up_to_date(store.notes, inputs, cache):
         lookup.mark_used(requests)
         lookup.share(requests)
+        note_build(store, plan.variants, ())
         store.finish()
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
         return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))
     lookup.prefetch(requests)
     run = _Run(plan, keys, lookup, sources, toolchain, options, show)
     report = run.go()
+    failures = [(failed.variant, 0.0) for failed in report.failed]
+    note_build(store, report.reused, [*((built.variant, built.seconds) for built in report.facts), *failures])
     if report.failed and (options.fail_fast or not run.records):
         store.finish()
         return report

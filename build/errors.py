@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from precast.loader.errors import FormatError, PrecastError
 
+_MOST_ERRORS = 10  # in the text of one exception; ``others`` has all
+
 
 class Location(NamedTuple):
     """A location in a text file; lines and columns count from 1.
@@ -45,7 +47,10 @@ class ManifestError(FormatError):
         return f"{self.location}: {self.message}"
 
     def __str__(self) -> str:
-        return "\n".join(error.own_text for error in (self, *self.others))
+        every = (self, *self.others)
+        lines = [error.own_text for error in every[:_MOST_ERRORS]]
+        hidden = len(every) - len(lines)
+        return "\n".join([*lines, *([f"and {hidden} more errors"] if hidden > 0 else [])])
 
 
 class ManifestErrors:

@@ -68,9 +68,6 @@ def parse_project(data: bytes, file: Path) -> Project:
     >>> project = parse_project(b'manifests = "norms.yaml"', Path("acme/precast.toml"))
     >>> project.manifests, project.output
     ((PosixPath('acme/norms.yaml'),), PosixPath('acme/cache'))
-    >>> parse_project(b'manifest = "norms.yaml"', Path("precast.toml"))
-    Traceback (most recent call last):
-    precast.build.errors.ManifestError: precast.toml:1:1: unknown key 'manifest'; did you mean 'manifests'?
     """
     node = read_toml(data, str(file))
     values = fields.mapping(node, tuple(FIELDS))

@@ -22,6 +22,7 @@ FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # it becomes part of 
 _LIBRARY_NAMES = {"quack": "quack", "flashinfer": "FlashInfer", "flash_attention": "FlashAttention-4"}
 LIBRARIES = tuple(_LIBRARY_NAMES)
 """The libraries with a warm-up."""
+_PROJECT = (".gitignore", "precast.toml", "pyproject.toml")
 _TARGETS = "target: [sm_90a, sm_100a]"  # the line of the workflow
 _TAKEN = ("warm_up", "precast", "torch", "cutlass")  # modules that a file of this name would hide
 
@@ -84,12 +85,8 @@ def new_project(name: str, *, ci: bool = True) -> Scaffold:
     ['.gitignore', 'precast.toml', 'pyproject.toml', 'swish.py', 'swish.yaml', 'swish_device.py']
     """
     files = new_kernel(name).files
-    for source, path in {
-        "gitignore": ".gitignore",
-        "precast.toml": "precast.toml",
-        "pyproject.toml": "pyproject.toml",
-    }.items():
-        text = (_HERE / "project" / f"{source}.txt").read_text(encoding="utf-8")
+    for path in _PROJECT:
+        text = (_HERE / "project" / f"{path.lstrip('.')}.txt").read_text(encoding="utf-8")
         files[path] = text.replace("@DASHED@", _cache_name(name)).replace("VERSION", VERSION).replace("NAME", name)
     return Scaffold(
         files={**files, **(new_ci(name).files if ci else {})},

@@ -1,5 +1,6 @@
 """Show the size of the store of compiled variants, or remove unused ones.
 
+With --stats: what builds found in it, the seconds of compiling that this saved, and the ops that it saved most for.
 Without --prune nothing is removed: --older-than and --keep only show what --prune would remove. Builds may run at
 the same time; a variant that was removed is compiled again when a build needs it.
 """
@@ -7,16 +8,25 @@ the same time; a variant that was removed is compiled again when a build needs i
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.output import count, print_result, size, table
 from precast.cli.shared.project import store_folder
 from precast.cli.shared.values import byte_count, seconds
 
+if TYPE_CHECKING:
+    from precast.build.store.usage_log import Totals
+
+_OPS = 10
+
 
 def command(
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Show hits, misses, and the seconds of compiling that were saved.")
+    ] = False,
     prune: options.Prune = False,
     older_than: options.OlderThan = "",
     keep: options.Keep = "",
@@ -43,6 +53,28 @@ def command(
     if prune or older_than or keep:
         action = "removed" if prune else "--prune would remove"
         text += f"\n{action} {count(selected.records, 'record')}, {size(selected.size)}"
-    data = {"path": str(opened.path), "records": held.records, "size": held.size}
+    data: dict[str, Any] = {"path": str(opened.path), "records": held.records, "size": held.size}
+    if stats:
+        from precast.build.store.usage_log import totals
+
+        usage = totals(opened)
+        text += f"\n{_stats(usage)}"
+        data["stats"] = {"builds": usage.builds, "ops": {op: one.to_json() for op, one in sorted(usage.ops.items())}}
     change = {"records": selected.records, "size": selected.size}
     print_result({**data, "removed" if prune else "selected": change}, text, as_json)
+
+
+def _stats(usage: Totals) -> str:
+    """The sums of all builds, and a line for each of the ops for which most was saved."""
+    if not usage.builds:
+        return "no build is in its log yet"
+    sums = usage.all
+    found = f"{sums.hits} of {count(sums.hits + sums.misses, 'variant')} found"
+    seconds = f"{sums.saved:.1f} s of compiling saved, {sums.spent:.1f} s spent"
+    lines = [f"{count(usage.builds, 'build')}: {found}, {seconds}"]
+    ordered = sorted(usage.ops.items(), key=lambda item: (-item[1].saved, -item[1].spent, item[0]))
+    rows = [[op, u.hits, u.misses, f"{u.saved:.1f} s", f"{u.spent:.1f} s"] for op, u in ordered[:_OPS]]
+    lines += ["", table(["op", "found", "built", "saved", "spent"], rows)]
+    if len(ordered) > _OPS:
+        lines.append(f"and {count(len(ordered) - _OPS, 'more op')}: --json lists them")
+    return "\n".join(lines)

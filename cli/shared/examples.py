@@ -52,7 +52,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("precast diff old new",),
     "report": ("precast report cache -o report.html", "precast report cache -o report.html --against old"),
     "export": ("precast export cache 3f2a91c0 -o files",),
-    "store": ("precast store", "precast store --prune --older-than 30d --keep 20G"),
+    "store": ("precast store", "precast store --stats", "precast store --prune --older-than 30d --keep 20G"),
     "toolchains": (
         "precast toolchains",
         "precast toolchains --prune --older-than 30d",

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from precast.build.errors import Location, ManifestError
+from precast.cli.shared.output import count
 from precast.loader.errors import PrecastError
 
-_MOST_ERRORS = 20
+_MOST_LINES, _MOST_CHARACTERS = 38, 3900  # a screen
 _WIDEST = 200
 _MOST_BYTES = 1 << 20
 
@@ -17,7 +18,7 @@ def error_text(error: PrecastError) -> str:
     """The message of an error and its code; of a manifest's, all errors, each with its line.
 
     >>> error_text(PrecastError("no such cache: name one"))
-    'error: no such cache: name one (PCL01)'
+    'error: no such cache: name one (PCL00)'
     """
     return manifest_error(error) if isinstance(error, ManifestError) else f"error: {error} ({error.code})"
 
@@ -25,10 +26,14 @@ def error_text(error: PrecastError) -> str:
 def manifest_error(error: ManifestError) -> str:
     """All errors of a manifest, each with its line."""
     every = (error, *error.others)
-    blocks = [line for error in every[:_MOST_ERRORS] for line in (_headline(error), *excerpt(error.location))]
-    if len(every) > _MOST_ERRORS:
-        blocks.append(f"and {len(every) - _MOST_ERRORS} more errors")
-    return "\n".join(blocks)
+    text = ""
+    for number, one in enumerate(every):
+        block = "\n".join((_headline(one), *excerpt(one.location)))
+        longer = f"{text}\n{block}" if text else block
+        if number and (longer.count("\n") >= _MOST_LINES - 1 or len(longer) > _MOST_CHARACTERS):
+            return f"{text}\nand {count(len(every) - number, 'more error')}: correct these first"
+        text = longer
+    return text
 
 
 def _headline(error: ManifestError) -> str:

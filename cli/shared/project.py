@@ -123,15 +123,16 @@ def import_from_project(cache: Path) -> None:
     References and inputs are in the modules that the kernels are in. For another cache than the project's, which may be
     a part of it, a mistake in a manifest is no error.
     """
+    from precast.build.errors import ManifestError
     from precast.build.plan.manifest import read_manifest
 
+    project = project_here()
+    if project is None:
+        return
     try:
-        project = project_here()
-        folders = dict.fromkeys(
-            str(f) for path in (project.manifests if project else ()) for f in read_manifest(path).search
-        )
+        folders = dict.fromkeys(str(folder) for path in project.manifests for folder in read_manifest(path).search)
     except ManifestError:
-        if cache_or_project(None).resolve() == cache.resolve():
+        if cache.resolve() == project.output.resolve():
             raise
         return
     if not folders:
