@@ -71,7 +71,7 @@ def _parsed(text: str, file: str) -> None:
 
 
 def _complete(text: str) -> dict[str, Any] | None:
-    """The values of one statement; None where it goes on in the next line."""
+    """The values of one statement; None where it continues in the next line."""
     try:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

@@ -90,9 +90,9 @@ def note_build(store: Store, reused: Iterable[Variant], built: Iterable[tuple[Va
 
     The seconds that a variant of the store saves are those of its last compilation.
     """
-    found = tuple(reused)
-    seconds = Costs(store.notes).of(found)
-    note_usage(store, usage_by_op([(v, seconds.get(v.identity, 0.0)) for v in found], built))
+    present = tuple(reused)
+    seconds = Costs(store.notes).of(present)
+    note_usage(store, usage_by_op([(v, seconds.get(v.identity, 0.0)) for v in present], built))
 
 
 def note_usage(store: Store, ops: dict[str, Usage]) -> None:

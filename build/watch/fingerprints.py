@@ -49,10 +49,10 @@ class Fingerprints:
         stamp = stamp_of(path)
         if stamp is None:
             return None
-        known = self._digests.get(path)
-        if known is None or known[0] != stamp:
-            known = self._digests[path] = (stamp, _digest(path) or stamp)
-        return known[1]
+        noted = self._digests.get(path)
+        if noted is None or noted[0] != stamp:
+            noted = self._digests[path] = (stamp, _digest(path) or stamp)
+        return noted[1]
 
 
 def changed(before: Mapping[str, Fingerprint], later: Mapping[str, Fingerprint]) -> tuple[str, ...]:

@@ -59,7 +59,10 @@ def command(
 
         usage = totals(opened)
         text += f"\n{_stats(usage)}"
-        data["stats"] = {"builds": usage.builds, "ops": {op: one.to_json() for op, one in sorted(usage.ops.items())}}
+        data["stats"] = {
+            "builds": usage.builds,
+            "ops": {op: of_op.to_json() for op, of_op in sorted(usage.ops.items())},
+        }
     change = {"records": selected.records, "size": selected.size}
     print_result({**data, "removed" if prune else "selected": change}, text, as_json)
 
@@ -69,9 +72,9 @@ def _stats(usage: Totals) -> str:
     if not usage.builds:
         return "no build is in its log yet"
     sums = usage.all
-    found = f"{sums.hits} of {count(sums.hits + sums.misses, 'variant')} found"
+    hits = f"{sums.hits} of {count(sums.hits + sums.misses, 'variant')} found"
     seconds = f"{sums.saved:.1f} s of compiling saved, {sums.spent:.1f} s spent"
-    lines = [f"{count(usage.builds, 'build')}: {found}, {seconds}"]
+    lines = [f"{count(usage.builds, 'build')}: {hits}, {seconds}"]
     ordered = sorted(usage.ops.items(), key=lambda item: (-item[1].saved, -item[1].spent, item[0]))
     rows = [[op, u.hits, u.misses, f"{u.saved:.1f} s", f"{u.spent:.1f} s"] for op, u in ordered[:_OPS]]
     lines += ["", table(["op", "found", "built", "saved", "spent"], rows)]

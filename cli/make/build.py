@@ -98,11 +98,11 @@ def command(
     _check_scheduler(executor, scheduler)
 
     def request() -> BuildRequest:
-        wanted = requested(manifests, output, target)
+        chosen = requested(manifests, output, target)
         return BuildRequest(
             manifests=ManifestOptions(
-                manifests=wanted.manifests,
-                target=wanted.target,
+                manifests=chosen.manifests,
+                target=chosen.target,
                 name=name,
                 retarget=retarget,
                 pass_env=pass_env,
@@ -110,9 +110,9 @@ def command(
                 find_links=find_links,
                 offline=offline,
             ),
-            output=wanted.folder,
+            output=chosen.folder,
             shard=Shard.parse(shard) if shard else None,
-            profiles=_profiles(profile or (), wanted.target or (), from_device=profile_from_device),
+            profiles=_profiles(profile or (), chosen.target or (), from_device=profile_from_device),
             store=_open_store(store, remote_cache, read_only=remote_read_only),
             options=builder.Options(
                 jobs=worker_count(jobs),
@@ -124,7 +124,7 @@ def command(
                 keep_ptx=bool(keep),
             ),
             as_json=as_json,
-            project=wanted.project.file if wanted.project is not None else None,
+            project=chosen.project.file if chosen.project is not None else None,
             quiet=watch,
         )
 

@@ -27,8 +27,8 @@ def manifest_error(error: ManifestError) -> str:
     """All errors of a manifest, each with its line."""
     every = (error, *error.others)
     text = ""
-    for number, one in enumerate(every):
-        block = "\n".join((_headline(one), *excerpt(one.location)))
+    for number, entry in enumerate(every):
+        block = "\n".join((_headline(entry), *excerpt(entry.location)))
         longer = f"{text}\n{block}" if text else block
         if number and (longer.count("\n") >= _MOST_LINES - 1 or len(longer) > _MOST_CHARACTERS):
             return f"{text}\nand {count(len(every) - number, 'more error')}: correct these first"

@@ -121,7 +121,7 @@ def import_from_project(cache: Path) -> None:
     """Let this process, and those that it starts, import the modules that the project's manifests name.
 
     References and inputs are in the modules that the kernels are in. For another cache than the project's, which may be
-    a part of it, a mistake in a manifest is no error.
+    a part of it, a mistake in a manifest does not matter.
     """
     from precast.build.errors import ManifestError
     from precast.build.plan.manifest import read_manifest

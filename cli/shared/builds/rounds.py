@@ -47,8 +47,8 @@ class Watch:
 
     def _round(self, because: tuple[str, ...]) -> tuple[str, ...]:
         """Build once; returns the files that have changed since the round began."""
-        began, known = time.time_ns(), self._paths
-        before = self._fingerprints.now(known)
+        began, earlier = time.time_ns(), self._paths
+        before = self._fingerprints.now(earlier)
         try:
             request = self.make()
             self._watch(manifest_files(request.files, request.store.notes), request)
@@ -56,13 +56,13 @@ class Watch:
             self._paths = frozenset().union(self._paths, *(plan_files(r.plan, request.store) for r in results))
             line = "; ".join(totals(result.report, result.cache) for result in results)
         except (PrecastError, click.ClickException, OSError) as error:
-            self._paths |= known  # what the last good round was made of: the mistake may be there
+            self._paths |= earlier  # what the last good round was made of: the mistake may be there
             self._print_error(error)
             line = "not built, waiting for a change"
         if not self.as_json:
             print(f"{time.strftime('%H:%M:%S')} {_reason(because)}{line}, {_seconds(began)}", flush=True)
         now = self._fingerprints.now(self._paths)
-        return tuple(dict.fromkeys((*changed(before, now), *modified_since(self._paths - known, began))))
+        return tuple(dict.fromkeys((*changed(before, now), *modified_since(self._paths - earlier, began))))
 
     def _watch(self, paths: frozenset[str], request: BuildRequest) -> None:
         """Watch only these paths. What builds write, such as the cache, is left out of folders."""
