@@ -15,6 +15,7 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result_of_each, size
+from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ def command(
     results: dict[str, Coverage] = {}
     for plan, path in zip(plans, cache_folders(plans, request.folder), strict=True):
         store = Store(store_folder(None))
-        lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
-        results[str(path)] = coverage(plan, CacheContents.open(path), lookup.answers, Decisions.of(plan, lookup))
+        with waiting(f"reading every file of {path}"):
+            lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
+            results[str(path)] = coverage(plan, CacheContents.open(path), lookup.answers, Decisions.of(plan, lookup))
     build = f"precast build{request.words}"
     print_result_of_each(results, lambda result: [*lines(result), *_remedy(result, build)], as_json)
     if not all(result.complete for result in results.values()):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from precast.cli.shared.output import print_message
+from precast.cli.shared.output import count, print_message
+from precast.cli.shared.progress import waiting
 
 if TYPE_CHECKING:
     from precast.build.gpu.profile import Profiles
@@ -58,7 +59,8 @@ class ManifestOptions:
         """The plan of the manifests of each toolchain."""
         groups = self.groups()
         toolchains = self.toolchains(print_message)
-        return tuple(group.plan(toolchains, profiles=profiles) for group in groups)
+        with waiting(f"reading {count(len(self.manifests), 'manifest')} and importing their kernels"):
+            return tuple(group.plan(toolchains, profiles=profiles) for group in groups)
 
 
 def toolchains_of(find_links: Sequence[Path] | None, offline: bool, report: Callable[[str], None]) -> Toolchains:

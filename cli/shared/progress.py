@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_RUNNING = 8  # lines of the display for running items
 _MOST_KEPT = 10  # lines of failed items that stay on the terminal
 _PER_SECOND = 4
+_LONG = 1.0  # seconds without a line
 _ECHO = 2  # columns left free for ^C, the terminal's echo of Ctrl-C, which must not start a new line
 
 
@@ -140,6 +143,24 @@ class Progress:
 
         width = (terminal_width(self.stream) or 80) - _ECHO
         return Text("\n".join(self.lines(width)), no_wrap=True)
+
+
+@contextmanager
+def waiting(text: str, *, after: float = _LONG, stream: TextIO | None = None) -> Iterator[None]:
+    """Print a line on stderr if the block takes longer than ``after`` seconds: no command is silent for long.
+
+    >>> with waiting("importing kernels", after=60, stream=sys.stdout):
+    ...     pass
+    """
+    target = sys.stderr if stream is None else stream
+    timer = Timer(after, lambda: print(f"{text} ...", file=target, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _timed(text: str, seconds: float, width: int) -> str:

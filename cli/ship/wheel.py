@@ -14,6 +14,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result, size
+from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import cache_or_project
 
 
@@ -30,7 +31,9 @@ def command(
 ) -> None:
     from precast.build.wheel.wheel import write_wheels
 
-    wheels = write_wheels(cache_or_project(cache), output, version=version or None, host=host or None)
+    path = cache_or_project(cache)
+    with waiting(f"checking and packing {path}"):
+        wheels = write_wheels(path, output, version=version or None, host=host or None)
     sizes = {wheel: wheel.stat().st_size for wheel in wheels}
     data = {"wheels": [{"wheel": str(wheel), "size": number} for wheel, number in sizes.items()]}
     print_result(data, "\n".join(f"{wheel} ({size(number)})" for wheel, number in sizes.items()), as_json)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
-from precast.cli.shared.progress import Progress
+from precast.cli.shared.progress import Progress, waiting
 from tests.helpers.terminal import Session, on_terminal
 
 LONG = "attention(dtype=bfloat16, head_dim=128, causal=true, tile_m=128, tile_n=64, stages=2) for sm_100a"
@@ -136,3 +137,13 @@ def test_a_log_has_whole_lines_only(monkeypatch: pytest.MonkeyPatch, stream: io.
         progress.begin(LONG)
         progress.step(LONG, "0.10 s")
     assert stream.getvalue() == f"reading\n[ 2/10] {LONG}: 0.10 s\n"
+
+
+def test_a_long_wait_prints_one_line_and_a_short_one_nothing() -> None:
+    long, short = io.StringIO(), io.StringIO()
+    with waiting("importing kernels", after=0.01, stream=long):
+        while not long.getvalue():
+            time.sleep(0.01)
+    with waiting("importing kernels", after=60, stream=short):
+        pass
+    assert (long.getvalue(), short.getvalue()) == ("importing kernels ...\n", "")

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import click
 
+from precast.build.errors import OutputError
 from precast.build.watch.fingerprints import Fingerprints, changed, modified_since
 from precast.build.watch.input_files import manifest_files, plan_files
 from precast.cli.shared.builds.display import print_failures, print_report, totals
@@ -56,6 +57,8 @@ class Watch:
             self._paths = frozenset().union(self._paths, *(plan_files(r.plan, request.store) for r in results))
             line = "; ".join(totals(result.report, result.cache) for result in results)
         except (PrecastError, click.ClickException, OSError) as error:
+            if not earlier and isinstance(error, (OutputError, click.ClickException)):
+                raise  # the command line is wrong: no file that is watched could correct it
             self._paths |= earlier  # what the last good round was made of: the mistake may be there
             self._print_error(error)
             line = "not built, waiting for a change"

@@ -72,6 +72,7 @@ def test_without_a_project_or_a_cache_the_message_says_what_to_do(folder: Path) 
     assert "'precast init' writes one" in " ".join(go(folder, "build", status=2).replace("│", "").split())
     go(folder, "init", "--no-ci")
     assert "run 'precast build'" in go(folder, "list", status=2)
+    assert "cannot be" in go(folder, "build", "--watch", "-o", "/dev/null/cache", status=2)
     (folder / "precast.toml").write_text('manifest = "norm.yaml"\n')
     wrong = go(folder, "build", status=2)
     assert "precast.toml:1:1: unknown key 'manifest'; did you mean 'manifests'?" in wrong and "  | ^" in wrong
