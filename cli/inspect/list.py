@@ -26,7 +26,7 @@ def command(
         Path | None,
         typer.Argument(
             help="The folder of the cache; if left out, precast.toml names it, or all installed caches are listed.",
-            metavar="[CACHE]",
+            metavar="CACHE",
         ),
     ] = None,
     op: Annotated[str, typer.Option(help="Only this op.", metavar="OP")] = "",

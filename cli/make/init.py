@@ -18,7 +18,7 @@ from precast.cli.shared.output import print_result
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(help="The folder; by default this one.", metavar="[FOLDER]", show_default=False)
+        Path, typer.Argument(help="The folder; by default this one.", metavar="FOLDER", show_default=False)
     ] = Path(),
     name: Annotated[
         str, typer.Option("--name", help="The name of the kernel; by default the folder's.", metavar="NAME")

@@ -19,8 +19,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast build",
         "precast build --watch",
         "precast build manifest.yaml -o cache",
-        "precast build manifest.yaml -o part1 --shard 1/4",
-        "precast build manifest.yaml -o new --dictionary old",
     ),
     "check": ("precast check manifest.yaml cache",),
     "reproduce": ("precast reproduce manifest.yaml cache --sample 20",),

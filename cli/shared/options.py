@@ -12,17 +12,15 @@ from typer import Argument, Option
 
 Cache = Annotated[Path, Argument(help="The folder of the cache.", metavar="CACHE")]
 CacheOrProject = Annotated[
-    Path | None, Argument(help="The folder of the cache; if left out, precast.toml names it.", metavar="[CACHE]")
+    Path | None, Argument(help="The folder of the cache; if left out, precast.toml names it.", metavar="CACHE")
 ]
 Manifests = Annotated[list[Path], Argument(help="The manifests.", metavar="MANIFEST...")]
 ManifestsOrProject = Annotated[
-    list[Path] | None, Argument(help="The manifests; if left out, precast.toml names them.", metavar="[MANIFEST...]")
+    list[Path] | None, Argument(help="The manifests; if left out, precast.toml names them.", metavar="MANIFEST...")
 ]
 ManifestsAndCache = Annotated[
     list[Path] | None,
-    Argument(
-        help="The manifests, then the cache; if left out, precast.toml names them.", metavar="[MANIFEST... CACHE]"
-    ),
+    Argument(help="The manifests, then the cache; if left out, precast.toml names them.", metavar="MANIFEST... CACHE"),
 ]
 
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]

@@ -94,7 +94,7 @@ def test_a_wrong_request_exits_2_and_writes_nothing(folder: Path, words: list[st
     before = sorted(folder.iterdir())
     done = precast(folder, "plan", *words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(message)
+    assert message in done.stderr
     assert [p for p in sorted(folder.iterdir()) if p.name != "__pycache__"] == before
 
 

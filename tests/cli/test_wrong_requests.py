@@ -87,7 +87,7 @@ def test_build(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str
 
 def test_build_needs_a_manifest_that_can_be_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "none.yaml:1:1: cannot be read" in refused(capsys, "build", "none.yaml", "-o", "cache")
-    assert "Missing argument 'MANIFEST...'" in refused(capsys, "build", "-o", "cache")
+    assert "name at least one manifest" in refused(capsys, "build", "-o", "cache")
     assert "Missing option '--output'" in refused(capsys, "build", "m.yaml")
 
 

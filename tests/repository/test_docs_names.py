@@ -30,7 +30,17 @@ TOP = (
 )
 PATH = re.compile(rf"(?:{'|'.join(map(re.escape, TOP))})(?:/[\w.-]+)+/?")
 FILE = re.compile(r"[\w.-]+\.(?:py|toml|yaml|md|c|txt|yml)")
-USERS = {"mine.yaml", "mykernels.py", "gelu.py", "kernels.yaml", "MANIFEST.yaml", "manifest.yaml", "suites.yaml"}
+USERS = {
+    "precast.toml",
+    "pyproject.toml",
+    "mine.yaml",
+    "mykernels.py",
+    "gelu.py",
+    "kernels.yaml",
+    "MANIFEST.yaml",
+    "manifest.yaml",
+    "suites.yaml",
+}
 USERS |= {"server.py", "warmup.py", "recorded.yaml"}
 USERS |= {"scaled.py", "scaled_device.py", "scaled.yaml", "look.py", "missing.py", "start.py", "launch.py"}
 USERS |= {"warm_up.py", "server.yaml", "README.txt", "requirements.txt"}
