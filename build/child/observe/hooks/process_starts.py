@@ -1,4 +1,4 @@
-"""Process starts: processes of ``multiprocessing``, whose requests this process does not see.
+"""Process starts: processes of ``multiprocessing``, which Python reports in other ways than programs.
 
 Those that ``ProcessPoolExecutor`` starts are among them, whether they are forked or spawned.
 """
@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-Note = Callable[[str, str], None]
+Note = Callable[[str], None]
 
 
 def watch_processes(note: Note) -> None:
@@ -21,7 +21,7 @@ def watch_processes(note: Note) -> None:
 
     @functools.wraps(start)
     def watched(process: Any) -> None:
-        note("process", "multiprocessing.Process")
+        note("multiprocessing.Process")
         start(process)
 
     kind.start = watched

@@ -1,0 +1,99 @@
+"""The tree of processes in a log: which programs were started, by which code, and which of them are not observed."""
+
+from __future__ import annotations
+
+import os
+
+from precast.build.child.observe.native.log import HIDDEN, Event
+
+Location = tuple[str, int]
+
+
+class ProcessTree:
+    """The programs of a log so far. ``locations`` has the code behind each origin.
+
+    A program that is linked statically, or that changes the user, never begins in the log: what it reads is not
+    observed.
+    """
+
+    def __init__(self) -> None:
+        self.locations: dict[int, Location] = {}
+        self._programs: dict[int, str] = {}  # by process
+        self._expected: dict[int, Event] = {}  # by process
+        self._shells: list[Event] = []
+        self._pythons: dict[int, Event] = {}  # that have not begun to observe themselves
+        self._observing: set[int] = set()
+
+    def add(self, event: Event) -> None:
+        """Take an event about a program; others have no effect."""
+        process = event.process
+        if event.kind == "x":
+            self._expected[event.stamp[0] or process] = event
+        elif event.kind == "f":
+            self._expected.pop(process, None)
+        elif event.kind == "p":
+            self._shells.append(event)
+        elif event.kind == "b":
+            if self._expected.pop(process, None) is None:
+                self._shells = _without_one(self._shells, event.parent)
+            self._programs[process] = event.text
+            self._observing.discard(process)
+            if event.failed:
+                self._pythons[process] = event
+
+    def observes_itself(self, process: int) -> None:
+        """The Python of a process has installed its own observer."""
+        self._pythons.pop(process, None)
+        self._observing.add(process)
+
+    def is_unobserved_python(self, process: int) -> bool:
+        """Whether a process is a Python without an observer of its own."""
+        return process in self._pythons
+
+    def program_of(self, event: Event) -> str:
+        """The program of the process of an event; of a copy of a process, that of its parent."""
+        return self._programs.get(event.process) or self._programs.get(event.parent, "")
+
+    def location_of(self, event: Event) -> Location | None:
+        """The code that started the program of an event; None if it does not count."""
+        if event.origin == HIDDEN:
+            return None
+        return self.locations.get(event.origin, ("", 0))
+
+    def unseen(self) -> list[tuple[str, Location]]:
+        """The programs whose requests are not in the log, and the code that started them. Each is returned once."""
+        events = [*self._expected.values(), *self._shells, *self._pythons.values()]
+        self._expected, self._shells, self._pythons = {}, [], {}
+        found = [(event.text, self.location_of(event)) for event in events]
+        return [(name, location) for name, location in found if location is not None]
+
+
+def origin_of(location: Location | None) -> int:
+    """The number of the code that starts a program, the same in each process.
+
+    >>> origin_of(None), origin_of(("/kernels/norm.py", 3)) == origin_of(("/kernels/norm.py", 3))
+    (1, True)
+    """
+    if location is None:
+        return HIDDEN
+    digest = 0xCBF29CE484222325
+    for letter in f"{location[0]}:{location[1]}".encode(errors="surrogateescape"):
+        digest = ((digest ^ letter) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return (digest >> 32) | 2
+
+
+def absolute(text: str) -> str:
+    """A path of an event without dots.
+
+    >>> absolute("/a/./b/../c")
+    '/a/c'
+    """
+    return os.path.normpath(text) if not text.startswith("//") else os.path.normpath(text[1:])
+
+
+def _without_one(shells: list[Event], parent: int) -> list[Event]:
+    for number, shell in enumerate(shells):
+        if shell.process == parent:
+            return shells[:number] + shells[number + 1 :]
+    return shells
+
