@@ -53,8 +53,10 @@ class LoadedModule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one compilation read. ``native`` has the requests of native code, with the library as their location, and of
-    programs that were started, with the code that started them. ``digests`` has the content of small files of authors, ``missing`` the modules that
+    """What one compilation read.
+
+    ``native`` has the requests of native code, with the library as their location, and of programs that were started,
+    with the code that started them. ``digests`` has the content of small files of authors, ``missing`` the modules that
     were not found, ``libraries`` the files of mapped libraries, ``path`` Python's path at the end; ``complete`` means
     that nothing was left out.
 

@@ -98,4 +98,3 @@ def _digest() -> str:
     parts = [platform.machine(), platform.libc_ver()[1], str(compiler), str(facts.st_size), str(facts.st_mtime_ns)]
     texts = [f"{path.name}\0{path.read_text()}" for path in sorted(SOURCES.iterdir())]
     return hashlib.sha256("\0".join([*parts, *COMPILE, *LINK, *texts]).encode()).hexdigest()[:32]
-

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, is_standard, location_of_code
+from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
 from precast.build.child.observe.import_calls import importing, in_module_code
 from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.native.native_observer import GivenLog, NativeObserver
@@ -37,7 +38,6 @@ from precast.build.inputs.stamp import Stamp, stamp_of
 T = TypeVar("T")
 Row = tuple[str, str, str, int]
 
-_SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _MOST = 100_000  # entries; with more, the record is incomplete
 
 
@@ -59,7 +59,7 @@ class Observer:
         self._libraries: set[str] = set()
         self._native_requests: dict[Row, None] = {}
         self._reported = {"asked": 0, "stamps": 0, "missing": 0, "native": 0}  # how many of each were returned before
-        self._written = WrittenFiles()
+        self.written = WrittenFiles()
         self._threads = ThreadStarts()
         self._locations: dict[CodeType, str] = {}
         self._complete = True
@@ -90,9 +90,9 @@ class Observer:
         watch_environment(self.note)
         watch_file_checks(self._check)
         watch_host_queries(self.note)
-        watch_processes(self._start)
+        watch_processes(self.start_process)
         watch_unsteady_calls(self.note)
-        handlers = self._handlers()
+        handlers = audit_handlers(self)
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             handler = handlers.get(event)
@@ -178,9 +178,9 @@ class Observer:
     def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
         process finds another state."""
-        if item[0] in ("exists", "folder") and self._written.is_removed(item[1]):
+        if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
             return True
-        made = item[1] in self._written or (self._native is not None and self._native.is_made(item[1]))
+        made = item[1] in self.written or (self._native is not None and self._native.is_made(item[1]))
         return item[0] in ("file", "exists") and made and self._stamps.get(item[1]) is None
 
     def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
@@ -224,67 +224,20 @@ class Observer:
             if location is not SKIP:
                 return location, frame.f_lineno
             frame = frame.f_back
-        # In a Python that was started, the standard library may run alone, as may the code of -c: what it was started for.
+        # A Python that was started may run the standard library alone, or the code of its option -c.
         return self._threads.starter() or (UNKNOWN if self._started else None)
 
-    def _handlers(self) -> dict[str, Callable[..., None]]:
-        def program(executable: Any, arguments: Any = (), *_: Any) -> None:
-            words = [arguments] if isinstance(arguments, (str, bytes, os.PathLike)) else list(arguments or ())
-            self._program(executable or words[0])
-            if len(words) > 2 and words[1] in ("-c", b"-c") and os.path.basename(os.fsdecode(words[0])) in _SHELLS:
-                shell(words[2])
-
-        def shell(command: Any) -> None:
-            self._program("/bin/sh")
-            self._program(os.fsdecode(command).strip().partition(" ")[0] or "sh")
-
-        def rename(source: Any, target: Any, *_: Any) -> None:
-            self._written.rename(_absolute(source), _absolute(target))
-
-        def thread(function: Any, *_: Any) -> None:
-            self._threads.add(function, self._location())
-
-        def library(name: Any) -> None:
-            if name:
-                self.note("library", _absolute(name) if "/" in os.fsdecode(name) else os.fsdecode(name))
-
-        def network(event: str) -> Callable[..., None]:
-            return lambda *_: self.note("network", event)
-
-        return {
-            "open": self._open,
-            "os.listdir": self._list,
-            "os.scandir": self._list,
-            "sqlite3.connect": lambda path, *_: self._open(path, None, os.O_RDONLY),
-            "ctypes.dlopen": library,
-            "subprocess.Popen": program,
-            "os.fork": lambda *_: self._start("os.fork"),
-            "os.posix_spawn": program,
-            "os.exec": program,
-            "os.system": shell,
-            "os.mkdir": lambda path, *_: self._written.make_folder(_absolute(path)),
-            "os.rename": rename,
-            "os.remove": lambda path, *_: self._written.remove(_absolute(path)),
-            "os.rmdir": lambda path, *_: self._written.remove(_absolute(path)),
-            "shutil.rmtree": lambda path, *_: self._written.remove(_absolute(path)),
-            "_thread.start_new_thread": thread,
-            "_thread.start_joinable_thread": thread,  # of threading, from Python 3.13
-            "socket.connect": network("socket.connect"),
-            "socket.sendto": network("socket.sendto"),
-            "socket.getaddrinfo": network("socket.getaddrinfo"),
-            "socket.gethostbyname": network("socket.gethostbyname"),
-        }
-
-    def _open(self, path: Any, _mode: Any, flags: int, *_: Any) -> None:
+    def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
+        """The running code opens a file."""
         if isinstance(path, int):
             return
-        name = _absolute(path)
-        self._written.open(name, flags)
+        name = absolute(path)
+        self.written.open(name, flags)
         if self._native is not None:
             if not os.path.isabs(os.fsdecode(path)) and self._location() is not None:
                 return  # it may be relative to another folder (dir_fd), which only the library sees
             self._native.saw(name)
-        if flags & os.O_WRONLY or name in self._written or not self._texts(name) or os.path.isdir(name):
+        if flags & os.O_WRONLY or name in self.written or not self._texts(name) or os.path.isdir(name):
             return  # files that it wrote itself are not inputs; a list of a folder is another request
         is_import = importing()
         if is_import and name.endswith(".pyc"):
@@ -317,34 +270,36 @@ class Observer:
         if kind in ("program", "clock"):
             self.note(kind, what)
             return
-        name = _absolute(what)
-        if name in self._written or not self._texts(name):
+        name = absolute(what)
+        if name in self.written or not self._texts(name):
             return
         if kind == "status":  # its size, its times and its kind
             kind = "file" if os.path.isfile(name) else "exists"
         self.note(kind, name)
         self._stamp(name)
 
-    def _program(self, name: Any) -> None:
+    def start_program(self, name: Any) -> None:
+        """The running code starts a program."""
         text = os.fsdecode(name)
-        self.note("program", _absolute(text) if "/" in text else text)
-        self._start(text)
+        self.note("program", absolute(text) if "/" in text else text)
+        self.start_process(text)
 
-    def _start(self, what: str) -> None:
+    def start_process(self, what: str) -> None:
         """The running code starts a process. If what it reads is not observed, that it is started counts."""
         if self._native is None:
             self.note("process", what)
         else:
             self._native.starts_program(self._location())
 
-    def _list(self, path: Any = None, *_: Any) -> None:
+    def start_thread(self, function: Any) -> None:
+        """The running code starts a thread that runs this function."""
+        self._threads.add(function, self._location())
+
+    def list_folder(self, path: Any = None, *rest: Any) -> None:
+        """The running code lists a folder."""
         if path is None or path == "":
             path = os.curdir
         elif isinstance(path, int):
             path = os.readlink(f"/proc/self/fd/{path}")
         if not importing():
-            self.note("folder", _absolute(path))
-
-
-def _absolute(path: Any) -> str:
-    return os.path.abspath(os.fsdecode(path))
+            self.note("folder", absolute(path))

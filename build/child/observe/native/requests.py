@@ -96,6 +96,8 @@ class NativeRequests:
         location = self._location(event)
         if location is None:
             return
+        if event.kind in "sdcyhv" and event.program and self._tree.is_unobserved_python(event.process):
+            return  # it queries much while it starts; that it is not observed is reported
         if event.kind in _FILES:
             yield from self._file(event, location, found)
         elif event.kind == "v":
@@ -110,8 +112,6 @@ class NativeRequests:
         path, kind = absolute(event.text), _FILES[event.kind]
         if self.is_made(path) or (event.kind == "o" and path in self._seen_of(event)):
             return
-        if event.kind in "sd" and event.program and self._tree.is_unobserved_python(event.process):
-            return  # it lists all folders that it imports from; that it is not observed is reported
         if event.kind == "s" and (event.failed or not os.path.isfile(path)):
             kind = "exists"
         if kind == "file" and any(event.stamp):

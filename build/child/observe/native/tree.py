@@ -21,6 +21,7 @@ class ProcessTree:
         self._programs: dict[int, str] = {}  # by process
         self._expected: dict[int, Event] = {}  # by process
         self._shells: list[Event] = []
+        self._early: dict[int, int] = {}  # the parents of programs that began before their start was noted
         self._pythons: dict[int, Event] = {}  # that have not begun to observe themselves
         self._observing: set[int] = set()
 
@@ -28,18 +29,34 @@ class ProcessTree:
         """Take an event about a program; others have no effect."""
         process = event.process
         if event.kind == "x":
-            self._expected[event.stamp[0] or process] = event
+            if self._early.pop(event.stamp[0], None) is None:
+                self._expected[event.stamp[0] or process] = event
         elif event.kind == "f":
             self._expected.pop(process, None)
         elif event.kind == "p":
-            self._shells.append(event)
+            begun = next((one for one, parent in self._early.items() if parent == process), None)
+            if begun is None:
+                self._shells.append(event)
+            else:
+                del self._early[begun]
         elif event.kind == "b":
-            if self._expected.pop(process, None) is None:
-                self._shells = _without_one(self._shells, event.parent)
-            self._programs[process] = event.text
-            self._observing.discard(process)
-            if event.failed:
-                self._pythons[process] = event
+            self._begin(event)
+
+    def _begin(self, event: Event) -> None:
+        expected = self._expected.pop(event.process, None) is not None
+        if not expected and not self._expects_shell(event.parent):
+            self._early[event.process] = event.parent
+        self._programs[event.process] = event.text
+        self._observing.discard(event.process)
+        if event.failed:
+            self._pythons[event.process] = event
+
+    def _expects_shell(self, parent: int) -> bool:
+        for number, shell in enumerate(self._shells):
+            if shell.process == parent:
+                del self._shells[number]
+                return True
+        return False
 
     def observes_itself(self, process: int) -> None:
         """The Python of a process has installed its own observer."""
@@ -89,11 +106,4 @@ def absolute(text: str) -> str:
     '/a/c'
     """
     return os.path.normpath(text) if not text.startswith("//") else os.path.normpath(text[1:])
-
-
-def _without_one(shells: list[Event], parent: int) -> list[Event]:
-    for number, shell in enumerate(shells):
-        if shell.process == parent:
-            return shells[:number] + shells[number + 1 :]
-    return shells
 
