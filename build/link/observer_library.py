@@ -10,6 +10,8 @@ import functools
 import hashlib
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,14 +68,15 @@ def find_observer(folder: Path | None = None) -> ObserverLibrary:
     """
     folder = folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "precast" / "observer"
     try:
-        path = folder / f"{_digest()}.so"
+        path = folder.absolute() / f"{_digest()}.so"
+        if ":" in str(path) or " " in str(path):  # the dynamic linker separates the names of libraries by these
+            raise ToolError(f"{path} has a colon or a space, so that no program can load it: set XDG_CACHE_HOME")
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
             with scratch_folder(folder, ".compile-") as scratch:
                 compile_observer(scratch / path.name)
+                _check_loads(scratch / path.name)
                 (scratch / path.name).replace(path)
-        if ":" in str(path) or " " in str(path):  # the dynamic linker separates the names of libraries by these
-            raise ToolError(f"{path} has a colon or a space, so that no program can load it: set XDG_CACHE_HOME")
     except (LinkError, ToolError, OSError) as error:
         return ObserverLibrary(None, str(error))
     return ObserverLibrary(path)
@@ -90,6 +93,14 @@ def observed_environment(environment: Mapping[str, str]) -> dict[str, str]:
         return dict(environment)
     given = environment.get(PRELOAD)
     return {**environment, PRELOAD: f"{given}:{library}" if given else str(library)}
+
+
+def _check_loads(path: Path) -> None:
+    """Raise a ToolError if this Python does not load a library before others, as one that is linked statically."""
+    code = "import ctypes; ctypes.CDLL(None).precast_observer_log"
+    done = subprocess.run([sys.executable, "-I", "-c", code], env={PRELOAD: str(path)}, capture_output=True, check=False)
+    if done.returncode:
+        raise ToolError(f"{sys.executable} does not load the observer's library: use a Python that is linked dynamically")
 
 
 def _digest() -> str:

@@ -300,6 +300,10 @@ def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ve
         print_message(f"skipped: {skipped.variant}: {skipped.reason}")
     for variant, text in report.advice:
         print_message(f"warning: {variant.location}: {text}")
+    if report.unobserved:
+        print_message(
+            f"warning: reads by native code and other programs are not observed, only those by Python: {report.unobserved}"
+        )
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
