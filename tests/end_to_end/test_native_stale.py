@@ -45,7 +45,9 @@ class Project:
         self.folder = folder / "src"
         for name, text in READING.items():
             module(self.folder, name, f"{HERE}{text}def {name}_made(n: int):\n    return compile_add(SIZE + n)\n")
-        self.write("script.py", "import pathlib\nprint((pathlib.Path(__file__).parent / 'by_script.txt').read_text())\n")
+        self.write(
+            "script.py", "import pathlib\nprint((pathlib.Path(__file__).parent / 'by_script.txt').read_text())\n"
+        )
         for name in ("by_fopen", "by_folder", "by_cat", "by_shell", "by_script", "by_pool"):
             self.write(f"{name}.txt", "1")
         self.table(1)

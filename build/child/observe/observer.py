@@ -18,12 +18,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, is_standard, location_of_code
+from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, location_of_code
+from precast.build.child.observe.file_states import MOST, FileStates
 from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
 from precast.build.child.observe.import_calls import importing, in_module_code
 from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
@@ -31,14 +31,9 @@ from precast.build.child.observe.native.native_observer import GivenLog, NativeO
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.child.observe.thread_starts import UNKNOWN, ThreadStarts
 from precast.build.child.observe.written_files import WrittenFiles
-from precast.build.errors import ChangedInputError
-from precast.build.inputs.contents import SMALL, hash_file
-from precast.build.inputs.stamp import Stamp, stamp_of
 
 T = TypeVar("T")
 Row = tuple[str, str, str, int]
-
-_MOST = 100_000  # entries; with more, the record is incomplete
 
 
 class Observer:
@@ -52,8 +47,7 @@ class Observer:
     def __init__(self) -> None:
         self._asked: dict[Row, None] = {}
         self._recent: set[tuple[str, str, str]] = set()  # since begin()
-        self._stamps: dict[str, Stamp | None] = {}
-        self._digests: dict[str, str] = {}
+        self._states = FileStates()
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
@@ -143,14 +137,14 @@ class Observer:
             self._note("file", path, "", 0)
         for _, file, _ in modules:
             if file is not None and not is_installed(file):
-                self._stamp(file)
+                self._states.add(file)
         libraries = loaded_libraries() - self._libraries - {self._native.library if self._native else ""}
         self._libraries |= libraries
-        stamped = sorted(self._new("stamps", self._stamps))
+        stamped = sorted(self._new("stamps", self._states.stamps))
         return {
             "asked": self._new_requests("asked", self._asked),
-            "stamps": {path: self._stamps[path] for path in stamped},
-            "digests": {path: self._digests[path] for path in stamped if path in self._digests},
+            "stamps": {path: self._states.stamps[path] for path in stamped},
+            "digests": {path: self._states.digests[path] for path in stamped if path in self._states.digests},
             "modules": [list(item) for item in modules],
             "native": self._new_requests("native", self._native_requests),
             "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
@@ -172,7 +166,7 @@ class Observer:
                 self._native_requests[row] = None
         for path, stamp in found.stamps.items():
             if self._texts(path):
-                self._stamp(path, stamp)
+                self._states.add(path, stamp)
         self._missing.update(dict.fromkeys(found.missing))
 
     def _is_made_here(self, item: Row) -> bool:
@@ -180,8 +174,10 @@ class Observer:
         process finds another state."""
         if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
             return True
+        if item[0] == "program" and self._native is not None and self._native.is_made(item[1]):
+            return True
         made = item[1] in self.written or (self._native is not None and self._native.is_made(item[1]))
-        return item[0] in ("file", "exists") and made and self._stamps.get(item[1]) is None
+        return item[0] in ("file", "exists") and made and self._states.stamps.get(item[1]) is None
 
     def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
         return [list(item) for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
@@ -200,7 +196,7 @@ class Observer:
     def _note(self, kind: str, what: str, file: str, line: int) -> None:
         if self._native is not None and self._native.forwards:
             self._native.forward(kind, what, file, line)
-        elif len(self._asked) >= _MOST:
+        elif len(self._asked) >= MOST:
             self._complete = False
         elif self._texts(what, file):
             self._asked[kind, what, file, line] = None
@@ -248,22 +244,7 @@ class Observer:
             self._imported.add(name)
         else:
             self.note("file", name)
-        self._stamp(name)
-
-    def _stamp(self, name: str, read: Stamp | None = None) -> None:
-        """Keep the state of a file when it is read first; of a small file of an author, its content.
-
-        Native code has ``read`` it in this state, some time ago.
-        """
-        if name in self._stamps or len(self._stamps) >= _MOST:
-            return
-        stamp = now = stamp_of(name)
-        if read is not None:
-            stamp = read
-        self._stamps[name] = stamp
-        if stamp is not None and stamp == now and stamp[1] < SMALL and not is_installed(name) and not is_standard(name):
-            with suppress(ChangedInputError):
-                self._digests[name] = hash_file(name) or ""
+        self._states.add(name)
 
     def _check(self, kind: str, what: str) -> None:
         """The code checks a file without opening it."""
@@ -276,13 +257,19 @@ class Observer:
         if kind == "status":  # its size, its times and its kind
             kind = "file" if os.path.isfile(name) else "exists"
         self.note(kind, name)
-        self._stamp(name)
+        self._states.add(name)
 
     def start_program(self, name: Any) -> None:
         """The running code starts a program."""
         text = os.fsdecode(name)
         self.note("program", absolute(text) if "/" in text else text)
         self.start_process(text)
+
+    def start_shell(self, line: str) -> None:
+        """The running code starts a shell. Which programs that starts is observed, or the first one is assumed."""
+        if self._native is None:
+            self.start_program(line.strip().partition(" ")[0] or "sh")
+        self.start_program("/bin/sh")
 
     def start_process(self, what: str) -> None:
         """The running code starts a process. If what it reads is not observed, that it is started counts."""

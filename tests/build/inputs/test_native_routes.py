@@ -13,7 +13,10 @@ from tests.helpers.inputs.observed_project import ObservedProject
 from tests.helpers.inputs.route import HERE, Route, Step, check_route, write
 
 FILE = HERE + "F = here / 'tiles.json'\n"
-C = FILE + "import ctypes\nC = ctypes.CDLL(None)\nC.fopen.restype = ctypes.c_void_p\nC.getenv.restype = ctypes.c_char_p\n"
+C = (
+    FILE
+    + "import ctypes\nC = ctypes.CDLL(None)\nC.fopen.restype = ctypes.c_void_p\nC.getenv.restype = ctypes.c_char_p\n"
+)
 RUN = FILE + "import os, subprocess, sys\n"
 MADE, CHANGED = write("tiles.json", "{}"), write("tiles.json", "[]")
 DATA = {"file:search/tiles.json"}
@@ -145,7 +148,9 @@ def test_what_a_program_finds_by_chance_is_reported_with_the_line_that_started_i
 
 def test_a_static_program_is_reported(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
-    project.write({"kernel.py": RUN + "subprocess.run([here / 'tool', F])\n", "tool.c": "int main(void) { return 0; }\n"})
+    project.write(
+        {"kernel.py": RUN + "subprocess.run([here / 'tool', F])\n", "tool.c": "int main(void) { return 0; }\n"}
+    )
     built = subprocess.run(["gcc", "-static", project.search / "tool.c", "-o", project.search / "tool"], check=False)
     if built.returncode:
         pytest.skip("gcc cannot link static programs here")
@@ -184,7 +189,9 @@ def test_the_library_is_not_in_the_environment_of_a_kernel(tmp_path: Path) -> No
 
 def test_a_shell_has_the_environment_that_it_was_given(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
-    project.write({"kernel.py": "import subprocess\nVALUE = subprocess.check_output(['env'], env={'A': '1'}, text=True)\n"})
+    project.write(
+        {"kernel.py": "import subprocess\nVALUE = subprocess.check_output(['env'], env={'A': '1'}, text=True)\n"}
+    )
     project.inputs()
     assert project.value == "A=1\n"
 
@@ -194,5 +201,3 @@ def test_system_returns_the_status_of_the_shell(tmp_path: Path) -> None:
     project.write({"kernel.py": "import os\nVALUE = [os.system('exit 3') >> 8, os.system('kill -9 $$')]\n"})
     project.inputs()
     assert project.value == [3, 9]
-
-

@@ -59,7 +59,19 @@ def test_calls_behave_as_before(processor: str, tmp_path: Path) -> None:
         assert f"{expected[0]} {tmp_path}/{expected[1:]}" in events, (expected, events)
 
 
-EVENTS = ("oabsent", "mmade", "o./made", "ofolder/../made", "smade", "aabsent", "dfolder", "mfolder", "umade2", "lmade", "ufolder")
+EVENTS = (
+    "oabsent",
+    "mmade",
+    "o./made",
+    "ofolder/../made",
+    "smade",
+    "aabsent",
+    "dfolder",
+    "mfolder",
+    "umade2",
+    "lmade",
+    "ufolder",
+)
 
 
 def test_a_build_without_it_reports_that_once(tmp_path: Path) -> None:

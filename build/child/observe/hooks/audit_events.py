@@ -28,6 +28,9 @@ class Audited(Protocol):
     def start_program(self, name: Any) -> None:
         """A program is started."""
 
+    def start_shell(self, line: str) -> None:
+        """A shell is started with a line of commands."""
+
     def start_process(self, what: str) -> None:
         """A process is started."""
 
@@ -45,12 +48,15 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
             shell(words[2])
 
     def shell(command: Any) -> None:
-        observer.start_program("/bin/sh")
-        observer.start_program(os.fsdecode(command).strip().partition(" ")[0] or "sh")
+        observer.start_shell(os.fsdecode(command))
 
     def library(name: Any) -> None:
         if name:
             observer.note("library", absolute(name) if "/" in os.fsdecode(name) else os.fsdecode(name))
+
+    def connect(_: Any, address: Any) -> None:
+        if not isinstance(address, (str, bytes)):  # those are sockets of this machine
+            observer.note("network", "socket.connect")
 
     def network(event: str) -> Callable[..., None]:
         return lambda *_: observer.note("network", event)
@@ -74,7 +80,7 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "shutil.rmtree": lambda path, *_: written.remove(absolute(path)),
         "_thread.start_new_thread": lambda function, *_: observer.start_thread(function),
         "_thread.start_joinable_thread": lambda function, *_: observer.start_thread(function),  # from Python 3.13
-        "socket.connect": network("socket.connect"),
+        "socket.connect": connect,
         "socket.sendto": network("socket.sendto"),
         "socket.getaddrinfo": network("socket.getaddrinfo"),
         "socket.gethostbyname": network("socket.gethostbyname"),

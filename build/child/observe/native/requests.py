@@ -103,7 +103,9 @@ class NativeRequests:
         elif event.kind == "v":
             yield ("variable", event.text, *location)
         elif event.kind in "xb":
-            yield ("program", absolute(event.text) if "/" in event.text else event.text, *location)
+            name = absolute(event.text) if "/" in event.text else event.text
+            if not self.is_made(name):
+                yield ("program", name, *location)
         elif event.kind in _STATES and (event.program or _BY_NAME in location[0]):
             name = os.path.basename(self._tree.program_of(event)) or os.path.basename(location[0])
             yield (_STATES[event.kind], f"{event.text} in {name}", *location)

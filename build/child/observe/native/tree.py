@@ -106,4 +106,3 @@ def absolute(text: str) -> str:
     '/a/c'
     """
     return os.path.normpath(text) if not text.startswith("//") else os.path.normpath(text[1:])
-
