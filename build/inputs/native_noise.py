@@ -1,4 +1,4 @@
-"""Native noise: requests of native code and of other programs that are no inputs, beside the rules for all requests.
+"""Native noise: requests of native code and of other programs that are ignored, beside the rules for all requests.
 
 - byte code of Python, the settings of the dynamic linker, and locales;
 - what is installed on the system beside a program, as its libraries and the headers of a compiler: the program's own

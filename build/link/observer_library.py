@@ -97,14 +97,10 @@ def observed_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _check_loads(path: Path) -> None:
     """Raise a ToolError if this Python does not load a library before others, as one that is linked statically."""
-    code = "import ctypes; ctypes.CDLL(None).precast_observer_log"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], env={PRELOAD: str(path)}, capture_output=True, check=False
-    )
+    command = [sys.executable, "-I", "-c", "import ctypes; ctypes.CDLL(None).precast_observer_log"]
+    done = subprocess.run(command, env={PRELOAD: str(path)}, capture_output=True, check=False)
     if done.returncode:
-        raise ToolError(
-            f"{sys.executable} does not load the observer's library: use a Python that is linked dynamically"
-        )
+        raise ToolError(f"{sys.executable} does not load a library before others: use one that is linked dynamically")
 
 
 def _digest() -> str:

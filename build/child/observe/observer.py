@@ -95,6 +95,8 @@ class Observer:
                     handler(*arguments)
                 except Exception:  # an error here would become the caller's
                     self._complete = False
+                    if self._native is not None and self._native.forwards:
+                        self._native.forward("incomplete", event)
 
         sys.addaudithook(hook)
         return self
@@ -157,17 +159,17 @@ class Observer:
         """Read what native code and other programs have requested."""
         if self._native is None or self._native.forwards:
             return
-        found = self._native.read()
-        self._complete &= self._native.complete
-        for row in found.python:
+        requests = self._native.read()
+        self._complete &= self._native.complete and requests.complete
+        for row in requests.python:
             self._note(*row)
-        for row in found.native:
+        for row in requests.native:
             if self._texts(row[1], row[2]):
                 self._native_requests[row] = None
-        for path, stamp in found.stamps.items():
+        for path, stamp in requests.stamps.items():
             if self._texts(path):
                 self._states.add(path, stamp)
-        self._missing.update(dict.fromkeys(found.missing))
+        self._missing.update(dict.fromkeys(requests.missing))
 
     def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
@@ -176,8 +178,8 @@ class Observer:
             return True
         if item[0] == "program" and self._native is not None and self._native.is_made(item[1]):
             return True
-        made = item[1] in self.written or (self._native is not None and self._native.is_made(item[1]))
-        return item[0] in ("file", "exists") and made and self._states.stamps.get(item[1]) is None
+        is_made = item[1] in self.written or (self._native is not None and self._native.is_made(item[1]))
+        return item[0] in ("file", "exists") and is_made and self._states.stamps.get(item[1]) is None
 
     def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
         return [list(item) for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]

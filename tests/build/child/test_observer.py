@@ -39,8 +39,8 @@ UNSTEADY = {
 }
 PROCESSES = {
     "import os\nos.fork() or os._exit(0)\n",
-    "import multiprocessing as m\nm.get_context('fork').Process(target=print).start()\nm.active_children()[0].join()\n",
-    "import multiprocessing as m\nm.get_context('spawn').Process(target=print).start()\nm.active_children()[0].join()\n",
+    "import multiprocessing as m\nm.get_context('fork').Process(target=set).start()\nm.active_children()[0].join()\n",
+    "import multiprocessing as m\nm.get_context('spawn').Process(target=set).start()\nm.active_children()[0].join()\n",
     "import concurrent.futures as c\nc.ProcessPoolExecutor(1).submit(print).result()\n",
     "import subprocess\nsubprocess.run(['true'])\n",
     "import os\nos.system('true')\n",

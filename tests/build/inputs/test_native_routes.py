@@ -73,7 +73,9 @@ ROUTES = {
     "cat in another folder": Route(RUN + "subprocess.run(['cat', 'tiles.json'], cwd=here)\n", CHANGED, DATA, MADE),
     "a shell": Route(RUN + "os.system(f'cat < {F}')\n", CHANGED, DATA, MADE),
     "a shell that tests": Route(RUN + "os.system(f'test -e {F}')\n", MADE, {"exists:search/tiles.json"}),
-    "a shell's own shell": Route(RUN + "subprocess.run(f'(sh -c \"cat {F}\") | wc', shell=True)\n", CHANGED, DATA, MADE),
+    "a shell's own shell": Route(
+        RUN + "subprocess.run(f'(sh -c \"cat {F}\") | wc', shell=True)\n", CHANGED, DATA, MADE
+    ),
     "popen of C": Route(C + "C.popen.restype = ctypes.c_void_p\nC.pclose.argtypes = [ctypes.c_void_p]\n"
                         "C.pclose(C.popen(f'cat {F}'.encode(), b'r'))\n", CHANGED, DATA, MADE),
     "posix_spawn": Route(
@@ -148,9 +150,7 @@ def test_what_a_program_finds_by_chance_is_reported_with_the_line_that_started_i
 
 def test_a_static_program_is_reported(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
-    project.write(
-        {"kernel.py": RUN + "subprocess.run([here / 'tool', F])\n", "tool.c": "int main(void) { return 0; }\n"}
-    )
+    project.write({"kernel.py": RUN + "subprocess.run([here / 'tool', F])\n", "tool.c": "int main(void) {}\n"})
     built = subprocess.run(["gcc", "-static", project.search / "tool.c", "-o", project.search / "tool"], check=False)
     if built.returncode:
         pytest.skip("gcc cannot link static programs here")

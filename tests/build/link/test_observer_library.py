@@ -1,4 +1,4 @@
-"""The observer's library: compiled once, for each processor, without undefined behaviour; a build without it says so."""
+"""The observer's library: compiled once, for each processor; calls behave as before; builds without it report that."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_no_folder_is_a_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
 def test_calls_behave_as_before(processor: str, tmp_path: Path) -> None:
-    """A program makes each kind of call under the library, and checks the results; the library checks its own memory."""
+    """A program makes each kind of call, and checks the results; the library checks its own memory."""
     if processor == "aarch64":
         if missing := [name for name in (GCC, QEMU) if shutil.which(name) is None]:
             pytest.skip(f"{', '.join(missing)} missing: apt-get install gcc-aarch64-linux-gnu qemu-user-static")
         compile_observer(tmp_path / "observer.so", compiler=GCC)
-        run = [QEMU, "-L", SYSTEM, "-E", f"LD_PRELOAD={tmp_path / 'observer.so'}"]
+        run = [QEMU, "-L", str(SYSTEM), "-E", f"LD_PRELOAD={tmp_path / 'observer.so'}"]
         compiler, flags = GCC, ("-O1", "-g")
     else:
         compile_observer(tmp_path / "observer.so", SANITIZERS)

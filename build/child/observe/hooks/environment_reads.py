@@ -40,7 +40,7 @@ def watch_environment(note: Note) -> None:
         own.add(os.fsdecode(key))
 
     kind.__getitem__, kind.__iter__, kind.__setitem__ = __getitem__, __iter__, __setitem__
-    posix.environ = _Watched(posix.environ, note)  # type: ignore[attr-defined, assignment]
+    posix.environ = _Watched(posix.environ, note)  # type: ignore[assignment]
 
 
 class _Watched(_collections_abc.MutableMapping[bytes, bytes]):

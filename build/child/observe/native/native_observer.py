@@ -12,7 +12,7 @@ from contextlib import suppress
 from os import getpid
 
 from precast.build.child.observe.native.log import NativeLog, close_file
-from precast.build.child.observe.native.requests import Found, NativeRequests
+from precast.build.child.observe.native.requests import NativeRequests, Requests
 from precast.build.child.observe.native.tree import Location, origin_of
 
 _ROOT = os.path.abspath(__file__).rsplit("/precast/", 1)[0]
@@ -80,7 +80,7 @@ class NativeObserver:
 
     @property
     def library(self) -> str:
-        """The path of the observer's library, which is no input."""
+        """The path of the observer's library, which is not an input."""
         return self._log.path
 
     @property
@@ -110,7 +110,7 @@ class NativeObserver:
         """Whether native code or another program has made or removed a file, or a folder that it is in."""
         return self._requests.is_made(path)
 
-    def read(self) -> Found:
+    def read(self) -> Requests:
         """What was requested since the last call."""
         return self._requests.read(tuple(self._log.events()))
 

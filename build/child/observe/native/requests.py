@@ -1,9 +1,9 @@
 """Native requests: what the events of a log mean, beside what Python's own observer has recorded.
 
 In this process and its copies, the interpreter's own requests are left out, and files whose opening Python has
-reported; what is left was requested by native code, whose library is the location. Of a program that was started, all
-counts, and the location is the code that started it. A Python that was started observes itself, from where it runs what
-it was started for.
+reported; what is left was requested by native code, whose library is the location. All requests of a program that was
+started count, and the location is the code that started it. A Python that was started observes itself, from where it
+runs what it was started for.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ _BY_NAME = "/libffi"  # calls of ctypes; other libraries query the clock for the
 
 
 @dataclass(slots=True)
-class Found:
+class Requests:
     """What some events mean: requests of Python's observers in other processes, and of native code and programs."""
 
     python: list[Row] = field(default_factory=list)
     native: list[Row] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    complete: bool = True
 
 
 class NativeRequests:
@@ -59,39 +60,41 @@ class NativeRequests:
         """Whether a process of the log has made or removed a file, or a folder that it is in."""
         return is_inside(path, self._made) or is_inside(path, self._removed)
 
-    def read(self, events: Collection[Event]) -> Found:
+    def read(self, events: Collection[Event]) -> Requests:
         """What these events mean, in their order."""
-        found = Found()
+        result = Requests()
         self._callers = None
         starts = _starts(events)
         for number, event in enumerate(events):
             self._tree.add(event)
             if event.kind == "P":
-                self._python(event, found)
+                self._python(event, result)
             elif number > starts.get(event.process, -1) or event.kind in "murxb":
-                found.native += self._native(event, found)
+                result.native += self._native(event, result)
         for name, location in self._tree.unseen():
-            found.native.append(("process", name, *location))
-        return found
+            result.native.append(("process", name, *location))
+        return result
 
-    def _python(self, event: Event, found: Found) -> None:
+    def _python(self, event: Event, result: Requests) -> None:
         kind, *fields = event.text.split("\0")
         if kind == "observing":
             self._tree.observes_itself(event.process)
         elif kind == "seen":
             self._seen_by.setdefault(event.process, set()).add(fields[0])
+        elif kind == "incomplete":
+            result.complete = False
         elif kind == "missing":
-            found.missing.append(fields[0])
+            result.missing.append(fields[0])
         elif kind == "origin":
             self._tree.locations[int(fields[0])] = (fields[1], int(fields[2]))
         elif not event.program:
-            found.python.append((kind, fields[0], fields[1], int(fields[2])))
+            result.python.append((kind, fields[0], fields[1], int(fields[2])))
         elif (location := self._tree.location_of(event)) is not None:
-            found.python.append((kind, fields[0], *((fields[1], int(fields[2])) if fields[1] else location)))
+            result.python.append((kind, fields[0], *((fields[1], int(fields[2])) if fields[1] else location)))
 
-    def _native(self, event: Event, found: Found) -> Iterator[Row]:
+    def _native(self, event: Event, result: Requests) -> Iterator[Row]:
         if event.kind in "mur":
-            self._written(event, found)
+            self._written(event, result)
             return
         location = self._location(event)
         if location is None:
@@ -99,7 +102,7 @@ class NativeRequests:
         if event.kind in "sdcyhv" and event.program and self._tree.is_unobserved_python(event.process):
             return  # it queries much while it starts; that it is not observed is reported
         if event.kind in _FILES:
-            yield from self._file(event, location, found)
+            yield from self._file(event, location, result)
         elif event.kind == "v":
             yield ("variable", event.text, *location)
         elif event.kind in "xb":
@@ -110,28 +113,28 @@ class NativeRequests:
             name = os.path.basename(self._tree.program_of(event)) or os.path.basename(location[0])
             yield (_STATES[event.kind], f"{event.text} in {name}", *location)
 
-    def _file(self, event: Event, location: tuple[str, int], found: Found) -> Iterator[Row]:
+    def _file(self, event: Event, location: tuple[str, int], result: Requests) -> Iterator[Row]:
         path, kind = absolute(event.text), _FILES[event.kind]
         if self.is_made(path) or (event.kind == "o" and path in self._seen_of(event)):
             return
         if event.kind == "s" and (event.failed or not os.path.isfile(path)):
             kind = "exists"
         if kind == "file" and any(event.stamp):
-            found.stamps.setdefault(path, event.stamp)
+            result.stamps.setdefault(path, event.stamp)
         yield (kind, path, *location)
 
     def _seen_of(self, event: Event) -> Collection[str]:
         return self._seen if event.process == self._owner else self._seen_by.get(event.process, ())
 
-    def _written(self, event: Event, found: Found) -> None:
+    def _written(self, event: Event, result: Requests) -> None:
         if event.kind == "m":
             self._made.add(absolute(event.text))
-            found.stamps.pop(absolute(event.text), None)
+            result.stamps.pop(absolute(event.text), None)
         elif event.kind == "u":
             self._removed.add(absolute(event.text))
         else:
             source, _, target = event.text.partition("\0")
-            found.stamps.pop(absolute(target), None)  # what replaced it is the content that the next process finds
+            result.stamps.pop(absolute(target), None)  # what replaced it is the content that the next process finds
             if absolute(source) in self._made:
                 self._made.add(absolute(target))
             self._removed.add(absolute(source))

@@ -34,7 +34,7 @@ class ProcessTree:
         elif event.kind == "f":
             self._expected.pop(process, None)
         elif event.kind == "p":
-            begun = next((one for one, parent in self._early.items() if parent == process), None)
+            begun = next((pid for pid, parent in self._early.items() if parent == process), None)
             if begun is None:
                 self._shells.append(event)
             else:
@@ -81,8 +81,8 @@ class ProcessTree:
         """The programs whose requests are not in the log, and the code that started them. Each is returned once."""
         events = [*self._expected.values(), *self._shells, *self._pythons.values()]
         self._expected, self._shells, self._pythons = {}, [], {}
-        found = [(event.text, self.location_of(event)) for event in events]
-        return [(name, location) for name, location in found if location is not None]
+        programs = [(event.text, self.location_of(event)) for event in events]
+        return [(name, location) for name, location in programs if location is not None]
 
 
 def origin_of(location: Location | None) -> int:
