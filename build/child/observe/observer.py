@@ -84,7 +84,7 @@ class Observer:
         watch_environment(self.note)
         watch_file_checks(self._check)
         watch_host_queries(self.note)
-        watch_processes(self.start_process)
+        watch_processes(self.start_process, self.end_start)
         watch_unsteady_calls(self.note)
         handlers = audit_handlers(self)
 
@@ -279,6 +279,11 @@ class Observer:
             self.note("process", what)
         else:
             self._native.starts_program(self._location())
+
+    def end_start(self) -> None:
+        """A process was started; what the running code starts next has another origin."""
+        if self._native is not None:
+            self._native.ends_start()
 
     def start_thread(self, function: Any) -> None:
         """The running code starts a thread that runs this function."""

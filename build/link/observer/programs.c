@@ -31,9 +31,13 @@ static void note_program(int kind, const void *caller, const char *path, pid_t p
   errno = before;
 }
 
+// The origin is that of one start. Between vfork and exec, the thread's variables are still those of the parent.
 #define EXECUTE(path, call)                                                                                            \
   note_program(EXECUTED, CALLER, path, 0);                                                                             \
+  uint32_t origin = precast_origin;                                                                                    \
+  precast_origin = 0;                                                                                                  \
   int result = call;                                                                                                   \
+  precast_origin = origin;                                                                                             \
   note_program(REFUSED, CALLER, path, 0);                                                                              \
   return result
 
@@ -116,7 +120,7 @@ typedef int (*spawn)(pid_t *, const char *, const posix_spawn_file_actions_t *, 
     WITH_OBSERVER(all, variables);                                                                                     \
     pid_t started = 0;                                                                                                 \
     int result = real(&started, path, actions, attributes, words, all);                                                \
-    if (!result) note_program(EXECUTED, CALLER, path, started);                                                        \
+    if (!result) note_program(EXECUTED, CALLER, path, started), precast_origin = 0;                                    \
     if (!result && process) *process = started;                                                                        \
     return result;                                                                                                     \
   }
@@ -165,6 +169,6 @@ EXPORT FILE *popen(const char *line, const char *mode) {
   environ = all; // it has no argument for them
   FILE *file = real(line, mode);
   environ = before;
-  if (file) note_program(STARTED, CALLER, "/bin/sh", 0);
+  if (file) note_program(STARTED, CALLER, "/bin/sh", 0), precast_origin = 0;
   return file;
 }

@@ -201,3 +201,13 @@ def test_system_returns_the_status_of_the_shell(tmp_path: Path) -> None:
     project.write({"kernel.py": "import os\nVALUE = [os.system('exit 3') >> 8, os.system('kill -9 $$')]\n"})
     project.inputs()
     assert project.value == [3, 9]
+
+
+def test_a_program_that_the_compiler_starts_hides_no_later_one(tmp_path: Path) -> None:
+    """What installed code starts is not the author's request; what the author's native code starts after it is."""
+    project = ObservedProject(tmp_path)
+    project.install("acme", "1.0", {"acme.py": "import subprocess\nsubprocess.run(['cat', '/etc/hosts'])\n"})
+    project.write({"kernel.py": C + "import acme\nC.system(f'cat {F}'.encode())\n", "tiles.json": "{}"})
+    names = project.inputs().names
+    assert "file:search/tiles.json" in names
+    assert "file:/etc/hosts" not in names

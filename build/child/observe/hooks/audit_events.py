@@ -34,6 +34,9 @@ class Audited(Protocol):
     def start_process(self, what: str) -> None:
         """A process is started."""
 
+    def end_start(self) -> None:
+        """A process was started in another way than as a program."""
+
     def start_thread(self, function: Any) -> None:
         """A thread is started."""
 
@@ -69,7 +72,7 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "sqlite3.connect": lambda path, *_: observer.open_file(path, None, os.O_RDONLY),
         "ctypes.dlopen": library,
         "subprocess.Popen": program,
-        "os.fork": lambda *_: observer.start_process("os.fork"),
+        "os.fork": lambda *_: (observer.start_process("os.fork"), observer.end_start()),
         "os.posix_spawn": program,
         "os.exec": program,
         "os.system": shell,

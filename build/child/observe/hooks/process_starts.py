@@ -12,8 +12,8 @@ from typing import Any
 Note = Callable[[str], None]
 
 
-def watch_processes(note: Note) -> None:
-    """Note each process that is started."""
+def watch_processes(note: Note, end: Callable[[], None]) -> None:
+    """Note each process that is started, and call ``end`` when it is."""
     from multiprocessing.process import BaseProcess
 
     kind: Any = BaseProcess
@@ -22,6 +22,9 @@ def watch_processes(note: Note) -> None:
     @functools.wraps(start)
     def watched(process: Any) -> None:
         note("multiprocessing.Process")
-        start(process)
+        try:
+            start(process)
+        finally:
+            end()
 
     kind.start = watched

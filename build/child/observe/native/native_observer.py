@@ -106,6 +106,10 @@ class NativeObserver:
             self._log.note("origin", origin, *location)
         self._log.set_origin(origin)
 
+    def ends_start(self) -> None:
+        """What this thread starts from now on is not started by that code."""
+        self._log.set_origin(0)
+
     def is_made(self, path: str) -> bool:
         """Whether native code or another program has made or removed a file, or a folder that it is in."""
         return self._requests.is_made(path)
