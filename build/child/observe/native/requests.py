@@ -48,12 +48,12 @@ class NativeRequests:
         self._made: set[str] = set()
         self._removed: set[str] = set()
         self._tree = ProcessTree()
-        self._callers: Callers | None = None
+        self._callers = Callers()
 
     def of_copy(self, owner: int) -> NativeRequests:
         """The requests of a copy of this process, with a log of its own: it knows which files were made before."""
         copy = NativeRequests(self._seen, owner)
-        copy._made, copy._removed = self._made, self._removed
+        copy._made, copy._removed, copy._callers = self._made, self._removed, self._callers
         return copy
 
     def is_made(self, path: str) -> bool:
@@ -63,7 +63,6 @@ class NativeRequests:
     def read(self, events: Collection[Event]) -> Requests:
         """What these events mean, in their order."""
         result = Requests()
-        self._callers = None
         starts = _starts(events)
         for number, event in enumerate(events):
             self._tree.add(event)
@@ -96,6 +95,8 @@ class NativeRequests:
         if event.kind in "mur":
             self._written(event, result)
             return
+        if event.kind == "o" and absolute(event.text) in self._seen_of(event):
+            return
         location = self._location(event)
         if location is None:
             return
@@ -115,7 +116,7 @@ class NativeRequests:
 
     def _file(self, event: Event, location: tuple[str, int], result: Requests) -> Iterator[Row]:
         path, kind = absolute(event.text), _FILES[event.kind]
-        if self.is_made(path) or (event.kind == "o" and path in self._seen_of(event)):
+        if self.is_made(path):
             return
         if event.kind == "s" and (event.failed or not os.path.isfile(path)):
             kind = "exists"
@@ -143,8 +144,6 @@ class NativeRequests:
         """The location of the code behind an event; None if it does not count."""
         if event.program:
             return self._tree.location_of(event)
-        if self._callers is None:
-            self._callers = Callers()
         library = self._callers.library_of(event.caller)
         if event.kind not in _ALWAYS and (is_standard(library) or _is_interpreter(library)):
             return None  # Python's own observer has noted it, if it counts
