@@ -135,7 +135,7 @@ UNSTEADY = {
     "subprocess.run(['date'])": "clock",
     "subprocess.run([sys.executable, '-c', 'import time; time.time()'])": "clock",
     "subprocess.run([sys.executable, '-c', 'import random; random.random()'])": "randomness",
-    "subprocess.run(['head', '-c1', '/dev/urandom'])": "randomness",
+    "subprocess.run(['head', '-c1', '/dev/urandom'], stdout=-3)": "randomness",
     "subprocess.run(['uname', '-n'])": "host",
 }
 
