@@ -81,6 +81,27 @@ class Project:
         return {v["op"].removeprefix("user.") for v in json.loads(done.stdout)["variants"] if not v["reused"]}
 
 
+DEFAULT = """
+import pathlib, subprocess
+SIZE = int(subprocess.check_output(["cat", pathlib.Path(__file__).parent / "size.txt"]))
+
+
+def made(n: int = SIZE):
+    return compile_add(n)
+"""
+
+
+def test_a_default_from_a_program_is_read_again(tmp_path: Path) -> None:
+    module(tmp_path / "src", "one", DEFAULT)
+    size, made = tmp_path / "src" / "size.txt", manifest(tmp_path / "src", {"one:made": [7]})
+    made.write_text(made.read_text().replace("config: {n: [7]}", "config: {}"))
+    for text in ("1", "2"):
+        size.write_text(text)
+        done = precast(tmp_path / "store", "plan", made, "--json")
+        assert done.returncode == 0, done.stderr
+        assert f'"n": {text}' in done.stdout
+
+
 EDITS: dict[str, Callable[[Project], object]] = {
     **{name: lambda p, name=name: p.write(f"{name}.txt", "2") for name in READING},  # type: ignore[misc]
     "by_sqlite": lambda p: p.table(2),

@@ -158,6 +158,16 @@ def test_a_static_program_is_reported(tmp_path: Path) -> None:
     assert [(one.kind, one.what, one.line) for one in unsteady] == [("process", str(project.search / "tool"), 5)]
 
 
+def test_a_program_in_go_is_reported(tmp_path: Path) -> None:
+    """It calls the kernel itself. This one only has the mark of such a program."""
+    project = ObservedProject(tmp_path)
+    mark = 'const char mark[] = "\\xff Go buildinf:";\nint main(void) { return mark[0] == 0; }\n'
+    project.write({"kernel.py": RUN + "subprocess.run([here / 'tool', F], check=True)\n", "tool.c": mark})
+    subprocess.run(["gcc", project.search / "tool.c", "-o", project.search / "tool"], check=True)
+    _, unsteady = project.build()
+    assert [(one.kind, one.what, one.line) for one in unsteady] == [("process", str(project.search / "tool"), 5)]
+
+
 def test_a_program_that_closes_every_descriptor_is_observed(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     code = "import os\nos.closerange(0, 1000)\nopen({!r}).read()\n".format(str(project.search / "tiles.json"))

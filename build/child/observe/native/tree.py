@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import mmap
 import os
+from contextlib import suppress
 
 from precast.build.child.observe.native.log import HIDDEN, Event
 
 Location = tuple[str, int]
 
+_GO = b"\xff Go buildinf:"  # each program in Go has it
+
 
 class ProcessTree:
     """The programs of a log so far. ``locations`` has the code behind each origin.
 
-    A program that is linked statically, or that changes the user, never begins in the log: what it reads is not
-    observed.
+    A program that is linked statically, or that changes the user, never begins in the log, and one in Go calls the
+    kernel itself: what they read is not observed.
     """
 
     def __init__(self) -> None:
@@ -23,6 +28,7 @@ class ProcessTree:
         self._shells: list[Event] = []
         self._early: dict[int, int] = {}  # the parents of programs that began before their start was noted
         self._pythons: dict[int, Event] = {}  # that have not begun to observe themselves
+        self._direct: list[Event] = []  # programs that call the kernel without the C library
         self._observing: set[int] = set()
 
     def add(self, event: Event) -> None:
@@ -50,6 +56,8 @@ class ProcessTree:
         self._observing.discard(event.process)
         if event.failed:
             self._pythons[event.process] = event
+        if _calls_kernel(event.text):
+            self._direct.append(event)
 
     def _expects_shell(self, parent: int) -> bool:
         for number, shell in enumerate(self._shells):
@@ -79,8 +87,8 @@ class ProcessTree:
 
     def unseen(self) -> list[tuple[str, Location]]:
         """The programs whose requests are not in the log, and the code that started them. Each is returned once."""
-        events = [*self._expected.values(), *self._shells, *self._pythons.values()]
-        self._expected, self._shells, self._pythons = {}, [], {}
+        events = [*self._expected.values(), *self._shells, *self._pythons.values(), *self._direct]
+        self._expected, self._shells, self._pythons, self._direct = {}, [], {}, []
         programs = [(event.text, self.location_of(event)) for event in events]
         return [(name, location) for name, location in programs if location is not None]
 
@@ -97,6 +105,18 @@ def origin_of(location: Location | None) -> int:
     for letter in f"{location[0]}:{location[1]}".encode(errors="surrogateescape"):
         digest = ((digest ^ letter) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return (digest >> 32) | 2
+
+
+@functools.cache
+def _calls_kernel(program: str) -> bool:
+    """Whether a program is written in Go."""
+    with (
+        suppress(OSError, ValueError),
+        open(program, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return content.find(_GO) >= 0
+    return False
 
 
 def absolute(text: str) -> str:
