@@ -217,7 +217,7 @@ def test_a_program_that_the_compiler_starts_hides_no_later_one(tmp_path: Path) -
     """What installed code starts is not the author's request; what the author's native code starts after it is."""
     project = ObservedProject(tmp_path)
     project.install("acme", "1.0", {"acme.py": "import subprocess\nsubprocess.run(['cat', '/etc/hosts'])\n"})
-    project.write({"kernel.py": C + "import acme\nC.system(f'cat {F}'.encode())\n", "tiles.json": "{}"})
+    project.write({"kernel.py": C + "import acme\nC.system(b'cat /etc/passwd')\n"})
     names = project.inputs().names
-    assert "file:search/tiles.json" in names
+    assert "file:/etc/passwd" in names
     assert "file:/etc/hosts" not in names

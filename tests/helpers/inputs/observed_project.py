@@ -18,7 +18,7 @@ from precast.build.inputs.input_rules import InputRules, Unsteady
 from precast.build.inputs.inputs import Inputs
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.roots import Roots
-from precast.build.link.observer_library import observed_environment
+from precast.build.link.observer_library import find_observer, observed_environment
 
 _CHILD = """
 import json, site, sys
@@ -87,6 +87,7 @@ class ObservedProject:
         out = self.folder / "observed.json"
         command = [sys.executable, "-c", _CHILD, str(out), str(self.search), str(self.site)]
         environment = observed_environment(self.environment) if self._native else self.environment
+        assert find_observer().path, find_observer().reason
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         data = json.loads(out.read_text())
