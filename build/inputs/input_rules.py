@@ -28,7 +28,7 @@ from precast.build.inputs.stamp import Stamp, stamp_of
 _MOST_BEFORE = 64
 _SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/run/", "/sbin/", "/usr/", "/var/")
 _KERNEL = ("/proc/", "/sys/", "/dev/")
-_UNSTEADY = ("clock", "randomness", "network", "process", "host")
+_UNSTEADY = ("clock", "randomness", "network", "process", "host", "undeclared")
 _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

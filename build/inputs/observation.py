@@ -31,6 +31,7 @@ _KINDS = (
     "network",
     "process",
     "host",
+    "undeclared",
 )
 
 

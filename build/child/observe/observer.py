@@ -182,7 +182,9 @@ class Observer:
         return item[0] in ("file", "exists") and is_made and self._states.stamps.get(item[1]) is None
 
     def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
-        return [list(item) for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
+        rows = [item for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
+        barred = self._native.is_barred if self._native is not None else lambda _: False
+        return [["undeclared" if barred(item[1]) else item[0], *item[1:]] for item in rows]
 
     def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
         """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""

@@ -11,6 +11,7 @@
 #define STAT(name, kind)                                                                                               \
   EXPORT int name(const char *path, struct kind *facts) {                                                              \
     NEXT(int (*)(const char *, struct kind *), name);                                                                  \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                                            \
     int result = real(path, facts);                                                                                    \
     precast_path(STATUS, CALLER, AT_FDCWD, path, result != 0);                                                         \
     return result;                                                                                                     \
@@ -19,6 +20,7 @@
   EXPORT int name(int version, const char *path, struct kind *facts);                                                  \
   int name(int version, const char *path, struct kind *facts) {                                                        \
     NEXT(int (*)(int, const char *, struct kind *), name);                                                             \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                                            \
     int result = real(version, path, facts);                                                                           \
     precast_path(STATUS, CALLER, AT_FDCWD, path, result != 0);                                                         \
     return result;                                                                                                     \
@@ -26,6 +28,7 @@
 #define STATAT(name, kind)                                                                                             \
   EXPORT int name(int folder, const char *path, struct kind *facts, int flags) {                                       \
     NEXT(int (*)(int, const char *, struct kind *, int), name);                                                        \
+    if (precast_bars(CALLER, folder, path, 0)) return -1;                                                              \
     int result = real(folder, path, facts, flags);                                                                     \
     precast_path(STATUS, CALLER, folder, path, result != 0);                                                           \
     return result;                                                                                                     \
@@ -34,6 +37,7 @@
   EXPORT int name(int version, int folder, const char *path, struct kind *facts, int flags);                           \
   int name(int version, int folder, const char *path, struct kind *facts, int flags) {                                 \
     NEXT(int (*)(int, int, const char *, struct kind *, int), name);                                                   \
+    if (precast_bars(CALLER, folder, path, 0)) return -1;                                                              \
     int result = real(version, folder, path, facts, flags);                                                            \
     precast_path(STATUS, CALLER, folder, path, result != 0);                                                           \
     return result;                                                                                                     \
@@ -54,6 +58,7 @@ XSTATAT(__fxstatat64, stat64)
 
 EXPORT int statx(int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict facts) {
   NEXT(int (*)(int, const char *, int, unsigned, struct statx *), statx);
+  if (precast_bars(CALLER, folder, path, 0)) return -1;
   int result = real(folder, path, flags, mask, facts);
   precast_path(STATUS, CALLER, folder, path, result != 0);
   return result;
@@ -62,6 +67,7 @@ EXPORT int statx(int folder, const char *restrict path, int flags, unsigned mask
 #define CHECK(name)                                                                                                    \
   EXPORT int name(const char *path, int mode) {                                                                        \
     NEXT(int (*)(const char *, int), name);                                                                            \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                                            \
     int result = real(path, mode);                                                                                     \
     precast_path(ACCESS, CALLER, AT_FDCWD, path, result != 0);                                                         \
     return result;                                                                                                     \
@@ -73,6 +79,7 @@ CHECK(eaccess)
 
 EXPORT int faccessat(int folder, const char *path, int mode, int flags) {
   NEXT(int (*)(int, const char *, int, int), faccessat);
+  if (precast_bars(CALLER, folder, path, 0)) return -1;
   int result = real(folder, path, mode, flags);
   precast_path(ACCESS, CALLER, folder, path, result != 0);
   return result;
@@ -80,6 +87,7 @@ EXPORT int faccessat(int folder, const char *path, int mode, int flags) {
 
 EXPORT ssize_t readlink(const char *restrict path, char *restrict out, size_t size) {
   NEXT(ssize_t (*)(const char *, char *, size_t), readlink);
+  if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;
   ssize_t result = real(path, out, size);
   precast_path(LINK, CALLER, AT_FDCWD, path, result < 0);
   return result;
@@ -87,6 +95,7 @@ EXPORT ssize_t readlink(const char *restrict path, char *restrict out, size_t si
 
 EXPORT ssize_t readlinkat(int folder, const char *restrict path, char *restrict out, size_t size) {
   NEXT(ssize_t (*)(int, const char *, char *, size_t), readlinkat);
+  if (precast_bars(CALLER, folder, path, 0)) return -1;
   ssize_t result = real(folder, path, out, size);
   precast_path(LINK, CALLER, folder, path, result < 0);
   return result;
@@ -95,6 +104,7 @@ EXPORT ssize_t readlinkat(int folder, const char *restrict path, char *restrict 
 EXPORT ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room);
 ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room) {
   NEXT(ssize_t (*)(const char *, char *, size_t, size_t), __readlink_chk);
+  if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;
   ssize_t result = real(path, out, size, room);
   precast_path(LINK, CALLER, AT_FDCWD, path, result < 0);
   return result;
@@ -103,6 +113,7 @@ ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room) {
 EXPORT ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t size, size_t room);
 ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t size, size_t room) {
   NEXT(ssize_t (*)(int, const char *, char *, size_t, size_t), __readlinkat_chk);
+  if (precast_bars(CALLER, folder, path, 0)) return -1;
   ssize_t result = real(folder, path, out, size, room);
   precast_path(LINK, CALLER, folder, path, result < 0);
   return result;
@@ -110,6 +121,7 @@ ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t size, s
 
 EXPORT DIR *opendir(const char *path) {
   NEXT(DIR * (*)(const char *), opendir);
+  if (precast_bars(CALLER, AT_FDCWD, path, 1)) return NULL;
   DIR *result = real(path);
   precast_path(FOLDER, CALLER, AT_FDCWD, path, result == NULL);
   return result;
@@ -117,6 +129,7 @@ EXPORT DIR *opendir(const char *path) {
 
 EXPORT DIR *fdopendir(int folder) {
   NEXT(DIR * (*)(int), fdopendir);
+  if (precast_bars(CALLER, folder, ".", 1)) return NULL;
   DIR *result = real(folder);
   precast_path(FOLDER, CALLER, folder, ".", result == NULL);
   return result;
@@ -128,6 +141,7 @@ EXPORT DIR *fdopendir(int folder) {
     NEXT(int (*)(const char *, struct kind ***, int (*)(const struct kind *),                                          \
                  int (*)(const struct kind **, const struct kind **)),                                                 \
          name);                                                                                                        \
+    if (precast_bars(CALLER, AT_FDCWD, path, 1)) return -1;                                                            \
     int result = real(path, names, filter, order);                                                                     \
     precast_path(FOLDER, CALLER, AT_FDCWD, path, result < 0);                                                          \
     return result;                                                                                                     \
@@ -187,6 +201,7 @@ EXPORT int rmdir(const char *path) {
 
 EXPORT int mkdir(const char *path, mode_t mode) {
   NEXT(int (*)(const char *, mode_t), mkdir);
+  if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;
   int result = real(path, mode);
   if (!result) precast_path(MADE, NULL, AT_FDCWD, path, 0);
   return result;

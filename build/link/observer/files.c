@@ -19,6 +19,7 @@ static mode_t mode_of(int flags, va_list more) { return needs_mode(flags) ? va_a
     va_start(more, flags);                                                                                             \
     mode_t mode = mode_of(flags, more);                                                                                \
     va_end(more);                                                                                                      \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                                            \
     int existed = precast_exists(AT_FDCWD, path, flags), file = real(path, flags, mode);                               \
     precast_opened(CALLER, AT_FDCWD, path, flags, existed, file);                                                      \
     return file;                                                                                                       \
@@ -30,6 +31,7 @@ static mode_t mode_of(int flags, va_list more) { return needs_mode(flags) ? va_a
     va_start(more, flags);                                                                                             \
     mode_t mode = mode_of(flags, more);                                                                                \
     va_end(more);                                                                                                      \
+    if (precast_bars(CALLER, folder, path, 0)) return -1;                                                              \
     int existed = precast_exists(folder, path, flags), file = real(folder, path, flags, mode);                         \
     precast_opened(CALLER, folder, path, flags, existed, file);                                                        \
     return file;                                                                                                       \
@@ -39,6 +41,7 @@ static mode_t mode_of(int flags, va_list more) { return needs_mode(flags) ? va_a
   EXPORT int name(const char *path, int flags);                                                                        \
   int name(const char *path, int flags) {                                                                              \
     NEXT(int (*)(const char *, int), name);                                                                            \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                                            \
     int file = real(path, flags);                                                                                      \
     precast_opened(CALLER, AT_FDCWD, path, flags, 1, file);                                                            \
     return file;                                                                                                       \
@@ -47,6 +50,7 @@ static mode_t mode_of(int flags, va_list more) { return needs_mode(flags) ? va_a
   EXPORT int name(int folder, const char *path, int flags);                                                            \
   int name(int folder, const char *path, int flags) {                                                                  \
     NEXT(int (*)(int, const char *, int), name);                                                                       \
+    if (precast_bars(CALLER, folder, path, 0)) return -1;                                                              \
     int file = real(folder, path, flags);                                                                              \
     precast_opened(CALLER, folder, path, flags, 1, file);                                                              \
     return file;                                                                                                       \
@@ -54,6 +58,7 @@ static mode_t mode_of(int flags, va_list more) { return needs_mode(flags) ? va_a
 #define CREAT(name)                                                                                                    \
   EXPORT int name(const char *path, mode_t mode) {                                                                     \
     NEXT(int (*)(const char *, mode_t), name);                                                                         \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                                            \
     int file = real(path, mode);                                                                                       \
     precast_opened(CALLER, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 1, file);                                     \
     return file;                                                                                                       \
@@ -81,6 +86,7 @@ static int flags_of(const char *mode) {
 #define FOPEN(name)                                                                                                    \
   EXPORT FILE *name(const char *path, const char *mode) {                                                              \
     NEXT(FILE * (*)(const char *, const char *), name);                                                                \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return NULL;                                                          \
     int flags = flags_of(mode), existed = precast_exists(AT_FDCWD, path, flags);                                       \
     FILE *file = real(path, mode);                                                                                     \
     precast_opened(CALLER, AT_FDCWD, path, flags, existed, file ? fileno(file) : -1);                                  \
@@ -89,6 +95,7 @@ static int flags_of(const char *mode) {
 #define FREOPEN(name)                                                                                                  \
   EXPORT FILE *name(const char *path, const char *mode, FILE *old) {                                                   \
     NEXT(FILE * (*)(const char *, const char *, FILE *), name);                                                        \
+    if (precast_bars(CALLER, AT_FDCWD, path, 0)) return NULL;                                                          \
     int flags = flags_of(mode), existed = precast_exists(AT_FDCWD, path, flags);                                       \
     FILE *file = real(path, mode, old);                                                                                \
     if (path) precast_opened(CALLER, AT_FDCWD, path, flags, existed, file ? fileno(file) : -1);                        \

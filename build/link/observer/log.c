@@ -15,9 +15,10 @@
 
 struct header {
   uint64_t magic;
-  uint64_t end;  // of what was claimed
-  uint64_t lost; // events that had no room
-  uint64_t size; // of the file
+  uint64_t end;     // of what was claimed
+  uint64_t lost;    // events that had no room
+  uint64_t size;    // of the file
+  uint64_t allowed; // the length of the folders that follow; 0 if everything may be read
 };
 
 struct event {
@@ -62,6 +63,13 @@ int precast_map(int file) {
   log_start = start; // an earlier log stays mapped: another thread may be writing to it
   memset(remembered, 0, sizeof remembered);
   return 0;
+}
+
+const char *precast_allowed(size_t *length) {
+  struct header *log = log_start;
+  if (!log || !log->allowed) return NULL;
+  *length = log->allowed;
+  return (const char *)(log + 1);
 }
 
 static uint64_t mixed(uint64_t digest, const void *data, size_t length) {

@@ -24,6 +24,7 @@ enum {
   RANDOM = 'y',
   HOST = 'h',
   NETWORK = 'n',
+  BARRED = 'z', // a path that is not declared, in a hermetic compilation
   PYTHON = 'P', // what the observer of Python in another process of the tree has noted
 };
 
@@ -53,6 +54,9 @@ int precast_is_quiet(const void *caller);
 void precast_event(const struct about *about, const char *text, size_t length);
 void precast_named(int kind, const void *caller, const char *name);
 int precast_map(int file);
+
+// The folders that a hermetic compilation may read, each with a zero at its end; NULL if it may read everything.
+const char *precast_allowed(size_t *length);
 
 #define CALLER __builtin_return_address(0)
 #define EXPORT __attribute__((visibility("default")))

@@ -106,3 +106,49 @@ void precast_opened(const void *caller, int folder, const char *path, int flags,
 done:
   errno = before;
 }
+
+// An absolute name without dots and double slashes, in place.
+static size_t without_dots(char *name) {
+  char *to = name;
+  for (char *at = name; *at;) {
+    while (*at == '/') at++;
+    size_t length = strcspn(at, "/");
+    if (length == 2 && at[0] == '.' && at[1] == '.') {
+      while (to > name && *--to != '/') {
+      }
+    } else if (length && !(length == 1 && *at == '.')) {
+      *to++ = '/';
+      memmove(to, at, length);
+      to += length;
+    }
+    at += length;
+  }
+  *to = 0;
+  return (size_t)(to - name);
+}
+
+static int is_inside(const char *name, size_t length, const char *folder, size_t size) {
+  return length >= size && !memcmp(name, folder, size) && (length == size || name[size] == '/');
+}
+
+// Whether a hermetic compilation must not read a path: it then behaves as if there were nothing. The folders above
+// those that it may read can be queried, and not listed.
+int precast_bars(const void *caller, int folder, const char *path, int lists) {
+  size_t room = 0;
+  const char *allowed = precast_allowed(&room);
+  if (!allowed) return 0;
+  int before = errno;
+  char name[LONGEST_PATH];
+  size_t length = precast_absolute(name, folder, path);
+  if (length) length = without_dots(name);
+  int barred = length != 0;
+  for (size_t at = 0; at < room && barred; at += strlen(allowed + at) + 1) {
+    size_t size = strlen(allowed + at);
+    if (is_inside(name, length, allowed + at, size) || (!lists && is_inside(allowed + at, size, name, length)))
+      barred = 0;
+  }
+  struct about about = {.kind = BARRED, .caller = caller};
+  if (barred) precast_event(&about, name, length);
+  errno = barred ? ENOENT : before;
+  return barred;
+}

@@ -33,6 +33,7 @@ static void note_program(int kind, const void *caller, const char *path, pid_t p
 
 // The origin is that of one start. Between vfork and exec, the thread's variables are still those of the parent.
 #define EXECUTE(path, call)                                                                                            \
+  if (strchr(path, '/') && precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;                                         \
   note_program(EXECUTED, CALLER, path, 0);                                                                             \
   uint32_t origin = precast_origin;                                                                                    \
   precast_origin = 0;                                                                                                  \
@@ -68,7 +69,7 @@ EXPORT int execvp(const char *name, char *const *words) {
 EXPORT int fexecve(int file, char *const *words, char *const *variables) {
   NEXT(int (*)(int, char *const *, char *const *), fexecve);
   WITH_OBSERVER(all, variables);
-  EXECUTE("/fexecve", real(file, words, all)); // its name is that of what then begins
+  EXECUTE("fexecve", real(file, words, all)); // its name is that of what then begins
 }
 
 EXPORT int execveat(int folder, const char *path, char *const *words, char *const *variables, int flags);
@@ -76,7 +77,7 @@ int execveat(int folder, const char *path, char *const *words, char *const *vari
   NEXT(int (*)(int, const char *, char *const *, char *const *, int), execveat);
   WITH_OBSERVER(all, variables);
   char name[LONGEST_PATH];
-  const char *whole = precast_absolute(name, folder, path) ? name : "/execveat";
+  const char *whole = precast_absolute(name, folder, path) ? name : "execveat";
   EXECUTE(whole, real(folder, path, words, all, flags));
 }
 
@@ -118,6 +119,7 @@ typedef int (*spawn)(pid_t *, const char *, const posix_spawn_file_actions_t *, 
                   char *const *restrict variables) {                                                                   \
     NEXT(spawn, name);                                                                                                 \
     WITH_OBSERVER(all, variables);                                                                                     \
+    if (strchr(path, '/') && precast_bars(CALLER, AT_FDCWD, path, 0)) return ENOENT;                                   \
     pid_t started = 0;                                                                                                 \
     int result = real(&started, path, actions, attributes, words, all);                                                \
     if (!result) note_program(EXECUTED, CALLER, path, started), precast_origin = 0;                                    \

@@ -73,7 +73,7 @@ static int calls(void) {
 int main(int count, char **words) {
   int (*set)(int, const char *, const char *) = dlsym(RTLD_DEFAULT, "precast_observer_log");
   int file = memfd_create("log", MFD_CLOEXEC);
-  uint64_t header[4] = {0x707265636f627331u, sizeof header, 0, SIZE};
+  uint64_t header[5] = {0x707265636f627331u, sizeof header, 0, SIZE, 0};
   char location[64];
   EXPECT(count == 2 && set && !chdir(words[1]) && !ftruncate(file, SIZE));
   EXPECT(pwrite(file, header, sizeof header, 0) == sizeof header);

@@ -53,6 +53,10 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
     def shell(command: Any) -> None:
         observer.start_shell(os.fsdecode(command))
 
+    def fork(*_: Any) -> None:
+        observer.start_process("os.fork")
+        observer.end_start()
+
     def library(name: Any) -> None:
         if name:
             observer.note("library", absolute(name) if "/" in os.fsdecode(name) else os.fsdecode(name))
@@ -72,7 +76,7 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "sqlite3.connect": lambda path, *_: observer.open_file(path, None, os.O_RDONLY),
         "ctypes.dlopen": library,
         "subprocess.Popen": program,
-        "os.fork": lambda *_: (observer.start_process("os.fork"), observer.end_start()),
+        "os.fork": fork,
         "os.posix_spawn": program,
         "os.exec": program,
         "os.system": shell,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 SIZE = 64 << 20  # mapped; memory is used for what is written
 HIDDEN = 1  # the origin of programs that do not count
 _MAGIC = 0x707265636F627331
-_HEADER = struct.Struct("<QQQQ")
+_HEADER = struct.Struct("<QQQQQ")
 _EVENT = struct.Struct("<IIiiIBBBxQ4qI4x")
 _COMPLETE = 4
 
@@ -43,7 +43,7 @@ class NativeLog:
     def __init__(self, library: ctypes.CDLL, root: str) -> None:
         self._library, self._root = library, root.encode()
         self.path = os.fsdecode(library.precast_observer_library())
-        self._file = -1
+        self.allowed: tuple[str, ...] = ()  # the folders that may be read; everything if there are none
         self._memory: mmap.mmap | None = None
         self._read = _HEADER.size
         self.complete = True
@@ -65,7 +65,9 @@ class NativeLog:
         file = os.memfd_create("precast-log", os.MFD_CLOEXEC)
         try:
             os.ftruncate(file, SIZE)
-            os.pwrite(file, _HEADER.pack(_MAGIC, _HEADER.size, 0, SIZE), 0)
+            text = b"".join(os.fsencode(folder) + b"\0" for folder in self.allowed)
+            start = (_HEADER.size + len(text) + 7) & ~7
+            os.pwrite(file, _HEADER.pack(_MAGIC, start, 0, SIZE, len(text)) + text, 0)
         except OSError:
             os.close(file)
             raise
@@ -76,7 +78,7 @@ class NativeLog:
         if self._library.precast_observer_log(file, path.encode(), self._root) != 0:
             return False
         self._memory = mmap.mmap(file, SIZE, mmap.MAP_SHARED, mmap.PROT_READ)
-        self._read = _HEADER.size
+        self._read = _HEADER.unpack_from(self._memory)[1]
         return True
 
     def be_quiet(self) -> None:
@@ -96,7 +98,7 @@ class NativeLog:
         """The events since the last call."""
         if self._memory is None:
             return
-        _, end, lost, size = _HEADER.unpack_from(self._memory)
+        _, end, lost, size, _ = _HEADER.unpack_from(self._memory)
         self.complete &= lost == 0
         end = min(end, size)
         while self._read + _EVENT.size <= end:

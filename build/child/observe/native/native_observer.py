@@ -8,12 +8,15 @@ there.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from os import getpid
 
+from precast.build.child.observe.native.declared import declared_folders, is_hermetic
 from precast.build.child.observe.native.log import NativeLog, close_file
 from precast.build.child.observe.native.requests import NativeRequests, Requests
 from precast.build.child.observe.native.tree import Location, origin_of
+from precast.build.errors import ToolError
 
 _ROOT = os.path.abspath(__file__).rsplit("/precast/", 1)[0]
 
@@ -51,10 +54,15 @@ class NativeObserver:
 
     @classmethod
     def start(cls) -> NativeObserver | None:
-        """Start a log for this process."""
+        """Start a log for this process. A hermetic compilation can read from now on what is declared."""
         log = NativeLog.find(_ROOT)
+        hermetic = is_hermetic(os.environ)
         if log is None:
+            if hermetic:
+                raise ToolError("a hermetic build needs the observer's library: install gcc, or leave --hermetic out")
             return None
+        if hermetic:
+            log.allowed = declared_folders(sys.path, _ROOT, os.environ)
         observer = cls(log)
         file, path = observer.new_file()
         observer.use(file, path)
@@ -109,6 +117,10 @@ class NativeObserver:
     def ends_start(self) -> None:
         """What this thread starts from now on is not started by that code."""
         self._log.set_origin(0)
+
+    def is_barred(self, path: str) -> bool:
+        """Whether a path was requested and is not declared, in a hermetic compilation."""
+        return self._requests.is_barred(path)
 
     def is_made(self, path: str) -> bool:
         """Whether native code or another program has made or removed a file, or a folder that it is in."""

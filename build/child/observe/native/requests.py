@@ -47,18 +47,24 @@ class NativeRequests:
         self._seen_by: dict[int, set[str]] = {}
         self._made: set[str] = set()
         self._removed: set[str] = set()
+        self._barred: set[str] = set()
         self._tree = ProcessTree()
         self._callers = Callers()
 
     def of_copy(self, owner: int) -> NativeRequests:
         """The requests of a copy of this process, with a log of its own: it knows which files were made before."""
         copy = NativeRequests(self._seen, owner)
+        copy._barred = self._barred
         copy._made, copy._removed, copy._callers = self._made, self._removed, self._callers
         return copy
 
     def is_made(self, path: str) -> bool:
         """Whether a process of the log has made or removed a file, or a folder that it is in."""
         return is_inside(path, self._made) or is_inside(path, self._removed)
+
+    def is_barred(self, path: str) -> bool:
+        """Whether a path is not declared, in a hermetic compilation."""
+        return path in self._barred
 
     def read(self, events: Collection[Event]) -> Requests:
         """What these events mean, in their order."""
@@ -92,6 +98,8 @@ class NativeRequests:
             result.python.append((kind, fields[0], *((fields[1], int(fields[2])) if fields[1] else location)))
 
     def _native(self, event: Event, result: Requests) -> Iterator[Row]:
+        if event.kind == "z":
+            self._barred.add(event.text)
         if event.kind in "mur":
             self._written(event, result)
             return
@@ -104,6 +112,8 @@ class NativeRequests:
             return  # it queries much while it starts; that it is not observed is reported
         if event.kind in _FILES:
             yield from self._file(event, location, result)
+        elif event.kind == "z":
+            yield ("undeclared", event.text, *location)
         elif event.kind == "v":
             yield ("variable", event.text, *location)
         elif event.kind in "xb":
