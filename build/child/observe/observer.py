@@ -59,7 +59,6 @@ class Observer:
         self._complete = True
         self._modules = LoadedModules()
         self._native: NativeObserver | None = None
-        self._started = False
 
     def install(self, *, started: bool = False) -> Observer:
         """Start to record. From now on, modules outside of installed distributions are compiled from their source.
@@ -75,7 +74,6 @@ class Observer:
 
         import_from_source()
         self._native = NativeObserver.join() if started else NativeObserver.start()
-        self._started = started
         for name in ("sitecustomize", "usercustomize"):  # Python imports these two before it runs anything
             if name not in sys.modules:
                 self._miss(name)
@@ -163,7 +161,8 @@ class Observer:
         self._complete &= self._native.complete and requests.complete
         for row in requests.python:
             self._note(*row)
-        for row in requests.native:
+        self._complete &= len(self._native_requests) + len(requests.native) < MOST
+        for row in requests.native[:MOST]:
             if self._texts(row[1], row[2]):
                 self._native_requests[row] = None
         for path, stamp in requests.stamps.items():
@@ -176,10 +175,10 @@ class Observer:
         process finds another state."""
         if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
             return True
-        if item[0] == "program" and self._native is not None and self._native.is_made(item[1]):
-            return True
-        is_made = item[1] in self.written or (self._native is not None and self._native.is_made(item[1]))
-        return item[0] in ("file", "exists") and is_made and self._states.stamps.get(item[1]) is None
+        by_others = self._native is not None and self._native.is_made(item[1])
+        if item[0] in ("file", "exists"):
+            return (by_others or item[1] in self.written) and self._states.stamps.get(item[1]) is None
+        return item[0] == "program" and by_others
 
     def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
         rows = [item for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
@@ -225,7 +224,7 @@ class Observer:
                 return location, frame.f_lineno
             frame = frame.f_back
         # A Python that was started may run the standard library alone, or the code of its option -c.
-        return self._threads.starter() or (UNKNOWN if self._started else None)
+        return self._threads.starter() or (UNKNOWN if self._native is not None and self._native.started else None)
 
     def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
         """The running code opens a file."""

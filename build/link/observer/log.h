@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Kinds of events. build/child/observe/native_log.py has the same letters.
+// Kinds of events. build/child/observe/native/log.py has the same letters.
 enum {
   OPENED = 'o',   // for reading; failed or not
   MADE = 'm',     // opened, and created or emptied

@@ -102,6 +102,20 @@ def test_a_default_from_a_program_is_read_again(tmp_path: Path) -> None:
         assert f'"n": {text}' in done.stdout
 
 
+def test_shipped_kernels_have_no_more_inputs(tmp_path: Path) -> None:
+    """The compiler's own native code reads nothing that counts: with the library and without it, caches are equal."""
+    made = tmp_path / "shipped.yaml"
+    kernels = "  - {kernel: rmsnorm, config: {dtype: bfloat16, hidden: 1024}, tuned: {threads: 128}}\n"
+    made.write_text(f"version: 1\nname: shipped\ntargets: [sm_90a]\nkernels:\n{kernels}")
+    for name, more in (("with", {}), ("without", {"XDG_CACHE_HOME": "/proc/nowhere"})):
+        done = precast(tmp_path / name, "build", made, "-o", tmp_path / f"cache-{name}", **more)
+        assert done.returncode == 0 and "untracked" not in done.stdout, done.stdout + done.stderr
+        assert ("not observed" in done.stderr) == bool(more)
+    assert tree(tmp_path / "cache-with") == tree(tmp_path / "cache-without")
+    done = precast(tmp_path / "with", "build", made, "-o", tmp_path / "again")
+    assert "1 reused" in done.stdout
+
+
 EDITS: dict[str, Callable[[Project], object]] = {
     **{name: lambda p, name=name: p.write(f"{name}.txt", "2") for name in READING},  # type: ignore[misc]
     "by_sqlite": lambda p: p.table(2),

@@ -50,7 +50,7 @@ class NativeObserver:
         self._seen: set[str] = set()
         self._requests = NativeRequests(self._seen, self._owner)
         self._usable = True
-        self._started = False
+        self.started = False  # by a process whose log this process writes to
 
     @classmethod
     def start(cls) -> NativeObserver | None:
@@ -76,7 +76,7 @@ class NativeObserver:
         if log is None:
             return None
         observer = cls(log)
-        observer._started = True
+        observer.started = True
         log.be_quiet()
         log.note("observing")
         return observer
@@ -94,7 +94,7 @@ class NativeObserver:
     @property
     def forwards(self) -> bool:
         """Whether another process reads the log that this process writes to."""
-        return self._started or getpid() != self._owner
+        return self.started or getpid() != self._owner
 
     def forward(self, kind: str, what: str, file: str = "", line: int = 0) -> None:
         """Write a request of Python to the log."""
