@@ -37,14 +37,15 @@ UNSTEADY = {
     "import platform\nplatform.node()\n": "host",
     "import socket\nsocket.gethostname()\n": "host",
 }
-PROCESSES = {
+JOINED = "\n[process.join() for process in m.active_children()]\n"
+PROCESSES = (
     "import os\nos.fork() or os._exit(0)\n",
-    "import multiprocessing as m\nm.get_context('fork').Process(target=set).start()\nm.active_children()[0].join()\n",
-    "import multiprocessing as m\nm.get_context('spawn').Process(target=set).start()\nm.active_children()[0].join()\n",
+    "import multiprocessing as m\nm.get_context('fork').Process(target=print).start()" + JOINED,
+    "import multiprocessing as m\nm.get_context('spawn').Process(target=print).start()" + JOINED,
     "import concurrent.futures as c\nc.ProcessPoolExecutor(1).submit(print).result()\n",
     "import subprocess\nsubprocess.run(['true'])\n",
     "import os\nos.system('true')\n",
-}
+)
 STEADY = {
     "durations": "import time\ntime.perf_counter()\ntime.monotonic()\n",
     "a given time": "import time\ntime.localtime(0)\ntime.strftime('%Y', time.gmtime(0))\n",
