@@ -23,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
 Peers = Callable[[Config, Mapping[str, Any]], Mapping[str, Callable[[], Any]]]
+Passes = Callable[[Config, Mapping[str, Any]], Mapping[str, Any]]
 _ATTRIBUTE = "__precast__"
 SPEED_FACTS = (
     "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
@@ -109,6 +110,9 @@ class Declaration:
     - ``part``: of a function that compiles several objects, how each is verified, by its name; None where it cannot be.
     - ``ranks``: of a kernel that several GPUs launch together, how many these are and what each learns of the others.
       ``verify`` launches all of them at once. It is not timed.
+    - ``passes``: what the kernel is passed beside what ``inputs`` makes, or in place of it, from all that this makes:
+      addresses of tensors, also as ``Multicast``, or a ``Window``. Then ``outputs`` may name tensors that are reached
+      through these.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
@@ -139,6 +143,7 @@ class Declaration:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     part: Callable[[str, Config, Target], Part | None] | None = None
     ranks: Ranks | None = None
+    passes: Passes | None = None
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -192,6 +197,7 @@ def kernel(
     arguments: Names | None = None,
     part: Callable[[str, Config, Target], Part | None] | None = None,
     ranks: Ranks | None = None,
+    passes: Passes | None = None,
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
     imports: Sequence[str] = (),
@@ -228,6 +234,7 @@ def kernel(
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             part=part,
             ranks=ranks,
+            passes=passes,
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),

@@ -10,6 +10,7 @@ from precast.build.child.emulation.arguments import CallError, tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
 from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.guarded import end_of
 from precast.kernels.authoring.verification.scenarios import Schedule
@@ -140,7 +141,18 @@ class EmulatedKernel(Kernel):
                 for tensor in tensors_in(value)
                 if tensor.numel()
             ]
+            if isinstance(value, Multicast):
+                ranges.append(_multicast(argument.name, value))
         return ranges
+
+
+def _multicast(name: str, memory: Multicast) -> MemoryRange:
+    """The addresses of multicast memory, with its copies."""
+    first, copy = int(memory.copies.data_ptr()), memory.copies[0]
+    end = MULTICAST + end_of(copy)
+    return MemoryRange(
+        MULTICAST + first, end, writable=True, name=name, copies=memory.count, first=first, step=memory.step
+    )
 
 
 class _Gathered(EmulatedKernel):
