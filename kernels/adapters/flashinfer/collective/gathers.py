@@ -141,7 +141,7 @@ def _filled(values: Any) -> Any:
     missing = values.shape[1] - values.square().sum(dim=1)
     choices = torch.tensor([6 * s * 2.0**e for e in range(-6, 8) for s in _SURE], dtype=torch.float64)
     for number in range(_FILLERS):
-        value = choices[torch.searchsorted(choices.square(), missing, right=True) - 1]
+        value = choices[(torch.searchsorted(choices.square(), missing, right=True) - 1).clamp(min=0)]
         values[:, (number - _FILLERS) * _BLOCK] = value
         missing = missing - value.square()
     return values

@@ -31,6 +31,30 @@ def _process_group(ranks: int, rank: int) -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
+@contextmanager
+def _acquiring() -> Iterator[None]:
+    """Let the kernel's waits for flags be followed by a fence, and put the flags back.
+
+    The library waits with a relaxed compare-and-swap, and then reads what other threads stored: nothing orders these. At
+    the end it waits for its peers with a compare-and-swap whose values are exchanged: it never sets the flag to zero.
+    """
+    import cutlass.cute as cute
+
+    module = library.FLASHINFER.module(_GEMM)
+    relaxed, acquire = module.distributed.spin_lock_atom_cas_relaxed_wait, module.spin_lock_atom_cas_acquire_wait
+
+    def wait(flag: Any, *, expected_val: Any, reset_val: Any, scope: str, **_: Any) -> None:
+        relaxed(flag, expected_val=expected_val, reset_val=reset_val, scope=scope)
+        cute.arch.fence_acq_rel_sys()
+
+    module.distributed.spin_lock_atom_cas_relaxed_wait = module.spin_lock_atom_cas_acquire_wait = wait
+    try:
+        yield
+    finally:
+        module.distributed.spin_lock_atom_cas_relaxed_wait = relaxed
+        module.spin_lock_atom_cas_acquire_wait = acquire
+
+
 def problems(config: Config) -> Sequence[Problem]:
     """One tile and some, since whole ones are summed."""
     rows, columns = _tile(config)
@@ -86,7 +110,7 @@ def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     own.copy_(own.sum(dim=0, keepdim=True).expand(own.shape))
     tiles = (m // rows) * (n // columns)
     flags[:, : 2 * tiles] += 1  # of each tile, and of its block, which is done
-    flags[rank, :tiles] = 0
+    flags[rank, : 2 * tiles] = 0
     return {"products": products, "flags": flags}
 
 
@@ -132,6 +156,15 @@ def gemm_all_reduce(
 
     clusters = library.FLASHINFER.module("flashinfer.cute_dsl.utils").get_max_active_clusters(cluster[0] * cluster[1])
     a, b, out, all_out = (matrix() for _ in range(4))
-    return cute.compile(
-        product, a, b, out, clusters, make_fake_stream(), c_mc=all_out, barrier_flag=flags(), barrier_flag_mc=flags()
-    )
+    with _acquiring():
+        return cute.compile(
+            product,
+            a,
+            b,
+            out,
+            clusters,
+            make_fake_stream(),
+            c_mc=all_out,
+            barrier_flag=flags(),
+            barrier_flag_mc=flags(),
+        )

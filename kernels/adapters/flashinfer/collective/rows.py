@@ -31,7 +31,7 @@ def part(name: str, config: Config, target: Target) -> Part | None:
             reference=publish_reference,
         ),
         "reduce": Part(
-            problems=_problems((8, 2), (9, 0), (17, 1)),
+            problems=_problems((1, 2), (8, 0), (9, 1)),
             inputs=reduce_inputs,
             passes=reduce_passes,
             outputs=("contribution_mailbox", "prenorm", "stage_state"),
