@@ -165,10 +165,19 @@ class Declaration:
         'norm.first'
         """
         part = self.part(name, config, target) if self.part else None
-        own = {} if part is None else {f.name: getattr(part, f.name) for f in fields(part)}
-        problems = own.pop("problems", None)
-        named: Any = None if problems is None else lambda config: problems
-        return replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=named, **own)
+        alone = replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=None)
+        return alone if part is None else alone.verified_by(part)
+
+    def verified_by(self, part: Part) -> Declaration:
+        """The declaration with what verifies it.
+
+        >>> part = Part(problems=[{"n": 1}], inputs=dict, outputs=("out",), reference=lambda config, values: {})
+        >>> Declaration(op="norm", keys=()).verified_by(part).verifiable
+        True
+        """
+        own = {f.name: getattr(part, f.name) for f in fields(part)}
+        problems = own.pop("problems")
+        return replace(self, problems=lambda config: problems, **own)
 
     @property
     def verifiable(self) -> bool:

@@ -35,8 +35,8 @@ def _process_group(ranks: int, rank: int) -> Iterator[None]:
 def _acquiring() -> Iterator[None]:
     """Let the kernel's waits for flags be followed by a fence, and put the flags back.
 
-    The library waits with a relaxed compare-and-swap, and then reads what other threads stored: nothing orders these. At
-    the end it waits for its peers with a compare-and-swap whose values are exchanged: it never sets the flag to zero.
+    The library waits with a relaxed compare-and-swap, and then reads what other threads stored: nothing orders these.
+    At the end it waits for its peers with a compare-and-swap whose values are exchanged: it never sets the flag to zero.
     """
     import cutlass.cute as cute
 

@@ -128,7 +128,7 @@ def reduce_reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any
     own = range(rank, prenorm.shape[1], ranks)
     residual = values["residual_source"].view(-1, hidden)[rank::ranks] if config["residual"] else None
     if own:
-        prenorm[:, rank::ranks] = mailboxes.sent(mailboxes.summed(mailbox[:, : len(own)], residual))
+        prenorm[:, rank::ranks] = mailboxes.computed(mailboxes.summed(mailbox[:, : len(own)], residual))
         mailbox[:, : len(own)] = mailboxes.EMPTY
     generation = mailboxes.generation_of(values, 1)
     following = (generation + 1) % mailboxes.GENERATIONS

@@ -139,7 +139,7 @@ def shot_reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     parts = received[:, :, own].clone()
     parts[rank] = mine[:, own]
     residual = values["residual_source"].view(rows, hidden)[:, own] if config["residual"] else None
-    sums = mailboxes.sent(mailboxes.summed(parts, residual))
+    sums = mailboxes.computed(mailboxes.summed(parts, residual))
     total = gathered[rank].clone()
     total[:, own] = sums
     everywhere = mailboxes.empty(gathered.shape, device=gathered.device)
