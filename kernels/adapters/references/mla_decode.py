@@ -14,6 +14,7 @@ from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
 _FLOAT = 4  # bytes
+_TILE = 128  # keys
 
 
 def part(config: Config, target: Target) -> Part | None:
@@ -39,7 +40,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     heads, tokens = configs.integer(config, "num_heads"), configs.integer(config, "seq_len_q")
     latent, rotated = configs.integer(config, "kv_lora_rank"), configs.integer(config, "qk_rope_head_dim")
     size, dtype = configs.integer(config, "page_size"), to_torch(str(config["torch_dtype"]))
-    pages = -(-keys // size)
+    pages = -(-keys // _TILE) * _TILE // size  # the library's tables have whole tiles of keys
     draw = torch.Generator(device="cpu").manual_seed(seed)
     query = torch.randn(batch, tokens, heads, latent + rotated, generator=draw).to(dtype).to(device)
     pool = torch.randn(batch * pages + 1, size, latent + rotated, generator=draw).to(dtype).to(device)
