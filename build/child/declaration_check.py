@@ -92,6 +92,7 @@ def _inputs_and_reference(
         passed, fault = _tried("passes", lambda: passes(config, values))
         if passed is None or fault:
             return fault
+        passed = passed if isinstance(passed, Mapping) else passed[0]
         taken = {argument.name for argument in signature.arguments}
         arguments = {n: v for n, v in {**values, **passed}.items() if n in taken or n in passed}
     else:

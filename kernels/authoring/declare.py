@@ -23,7 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
 Peers = Callable[[Config, Mapping[str, Any]], Mapping[str, Callable[[], Any]]]
-Passes = Callable[[Config, Mapping[str, Any]], Mapping[str, Any]]
+Arguments = Mapping[str, Any]
+Passes = Callable[[Config, Mapping[str, Any]], "Arguments | Sequence[Arguments]"]
 _ATTRIBUTE = "__precast__"
 SPEED_FACTS = (
     "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
@@ -113,6 +114,8 @@ class Declaration:
     - ``passes``: what the kernel is passed beside what ``inputs`` makes, or in place of it, from all that this makes:
       addresses of tensors, also as ``Multicast``, or a ``Window``. Then ``outputs`` may name tensors that are reached
       through these.
+    - ``rank_key``: the key of the config that has a rank's number, where each rank has a kernel of its own and all must
+      run at once. Then ``passes`` returns the arguments of each rank, and the variants of all are emulated together.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
@@ -144,6 +147,7 @@ class Declaration:
     part: Callable[[str, Config, Target], Part | None] | None = None
     ranks: Ranks | None = None
     passes: Passes | None = None
+    rank_key: str = ""
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -207,6 +211,7 @@ def kernel(
     part: Callable[[str, Config, Target], Part | None] | None = None,
     ranks: Ranks | None = None,
     passes: Passes | None = None,
+    rank_key: str = "",
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
     imports: Sequence[str] = (),
@@ -244,6 +249,7 @@ def kernel(
             part=part,
             ranks=ranks,
             passes=passes,
+            rank_key=rank_key,
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),

@@ -8,6 +8,7 @@ from typing import Any
 
 from precast.build.child.emulation.arguments import CallError, tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
+from precast.build.child.emulation.ranks_code import of_rank
 from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault, Unsupported
 from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast
@@ -127,7 +128,7 @@ class EmulatedKernel(Kernel):
         launches = [
             replace(launch, device=rank)
             for rank, values in enumerate(ranks.calls)
-            for launch in self._host.launches(values)
+            for launch in of_rank(self._host, rank).launches(values)
         ]
         self._emulate(launches, memory)
 

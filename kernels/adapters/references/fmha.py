@@ -17,7 +17,7 @@ _PROBABILITY_ERROR = 2.0**-4  # of float8_e4m3fn, of which the probabilities are
 
 
 def part(config: Config, target: Target) -> Part | None:
-    """One sequence, and two of which one has more keys than queries, in one block of keys and in two; None for what the library has no kernel for."""
+    """One sequence, and two, in a block of keys and in two; None for what the manifests do not have."""
     if not config["with_lse"] or config["enable_sink"] or config["enable_skip_softmax"] or not config["is_causal"]:
         return None
     return Part(

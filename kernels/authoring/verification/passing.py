@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,15 +43,23 @@ class Passing:
 
     def bind(self, values: Mapping[str, Any]) -> Callable[[], Any]:
         """The call with what ``inputs`` made."""
-        call = {**values, **self.passes(self.config, values)}
+        calls = [{**values, **each} for each in self._calls(values)]
         together = getattr(self.launch, "together", None)
         if together is not None:  # emulated: all these tensors may be reached through addresses
-            return functools.partial(together, [call], values, self.written)
-        return bound(self.launch, call)
+            return functools.partial(together, calls, values, self.written)
+        return bound(self.launch, calls[0])
 
     def obstacle(self, values: Mapping[str, Any]) -> str:
         """Why one GPU cannot run it; empty where it can."""
-        kinds = {type(value) for value in self.passes(self.config, values).values()}
+        calls = self._calls(values)
+        if len(calls) > 1:
+            return "each rank has a kernel of its own, on a GPU of its own: use --emulate"
+        kinds = {type(value) for value in calls[0].values()}
         if Multicast in kinds:
             return "it reaches several GPUs through multicast memory: use --emulate"
         return "only a part of an argument is there: use --emulate" if Window in kinds else ""
+
+    def _calls(self, values: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """What is passed beside the tensors, for each rank that is launched."""
+        passed = self.passes(self.config, values)
+        return [passed] if isinstance(passed, Mapping) else passed

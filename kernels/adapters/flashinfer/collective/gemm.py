@@ -36,7 +36,7 @@ def _acquiring() -> Iterator[None]:
     """Let the kernel's waits for flags be followed by a fence, and put the flags back.
 
     The library waits with a relaxed compare-and-swap, and then reads what other threads stored: nothing orders these.
-    At the end it waits for its peers with a compare-and-swap whose values are exchanged: it never sets the flag to zero.
+    At the end it waits for its peers with a compare-and-swap whose values are exchanged: the flag stays as it is.
     """
     import cutlass.cute as cute
 
