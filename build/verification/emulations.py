@@ -207,15 +207,15 @@ class Emulations:
         )
 
 
-def artifacts_of_ranks(artifacts: Sequence[Artifact], one: Artifact, key: str) -> list[Artifact]:
-    """The artifacts that differ from one only in their rank, which is its ``key``, in order; none without a key."""
+def artifacts_of_ranks(artifacts: Sequence[Artifact], artifact: Artifact, key: str) -> list[Artifact]:
+    """The artifacts that differ from this only in their rank, which is its ``key``, in order; none without a key."""
     if not key:
         return []
 
-    def others(artifact: Artifact) -> tuple[str, str, Mapping[str, Any]]:
-        return str(artifact.target), artifact.kind, {n: v for n, v in artifact.config.items() if n != key}
+    def others(each: Artifact) -> tuple[str, str, Mapping[str, Any]]:
+        return str(each.target), each.kind, {n: v for n, v in each.config.items() if n != key}
 
-    same = [each for each in artifacts if others(each) == others(one)]
+    same = [each for each in artifacts if others(each) == others(artifact)]
     return sorted(same, key=lambda each: int(str(each.config[key])))
 
 

@@ -28,7 +28,8 @@ def part(config: Config, target: Target) -> Part | None:
 
 
 def _call(config: Config) -> dict[str, Any]:
-    return dict(config["call"])  # type: ignore[call-overload, no-any-return]
+    call: Any = config["call"]
+    return dict(call)
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
@@ -39,16 +40,16 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
     draw = torch.Generator(device="cpu").manual_seed(seed)
     sizes = {"q": problem["queries"], "k": problem["keys"], "v": problem["keys"], "qv": problem["queries"]}
 
-    def made(name: str) -> Any:
+    def recorded(name: str) -> Any:
         _, dtype, shape, *_ = call[name]
         values = torch.randn(1, sizes[name], *shape[2:], generator=draw).to(getattr(torch, dtype)).to(device)
         return values.view(torch.uint8) if dtype.startswith("float8") else values
 
-    q, k, v = made("q"), made("k"), made("v")
+    q, k, v = recorded("q"), recorded("k"), recorded("v")
     width = q.shape[-1] + (0 if call["qv"] is None else v.shape[-1])
     values = {"mQ": q, "mK": k, "mV": v, "mO": torch.zeros(*q.shape[:-1], v.shape[-1], device=device).bfloat16()}
     if call["qv"] is not None:
-        return {**values, "mQv": made("qv"), "softmax_scale": width**-0.5}
+        return {**values, "mQv": recorded("qv"), "softmax_scale": width**-0.5}
     return {**values, "softmax_scale": width**-0.5, "aux_data": (None, None), "max_seqlen_q": problem["queries"]}
 
 

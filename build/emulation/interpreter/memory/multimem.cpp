@@ -56,26 +56,25 @@ template <class Raw> Raw &value_of(Warp &warp, s32 place, u32 lane) {
 template <class Raw> Outcome store(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
   const s32 *sources = registers(machine, warp, insn);
   const u32 count = u32(insn.a[4]);
-  return each_copy<Does::Store>(machine, warp, insn, active, u32(sizeof(Raw)) * count,
-                                [&](u32 lane, u32, bool, u8 *place) {
-                                  for (u32 i = 0; i < count; ++i)
-                                    std::memcpy(place + i * sizeof(Raw), &value_of<Raw>(warp, sources[i], lane),
-                                                sizeof(Raw));
-                                });
+  return each_copy<Does::Store>(
+      machine, warp, insn, active, u32(sizeof(Raw)) * count, [&](u32 lane, u32, bool, u8 *place) {
+        for (u32 i = 0; i < count; ++i)
+          std::memcpy(place + i * sizeof(Raw), &value_of<Raw>(warp, sources[i], lane), sizeof(Raw));
+      });
 }
 
 template <class Raw, class T> Outcome add(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
   const s32 *sources = registers(machine, warp, insn);
   const u32 count = u32(insn.a[4]);
-  return each_copy<Does::Reduce>(
-      machine, warp, insn, active, u32(sizeof(Raw)) * count, [&](u32 lane, u32, bool, u8 *place) {
-        for (u32 i = 0; i < count; ++i) {
-          T old;
-          std::memcpy(&old, place + i * sizeof(T), sizeof(T));
-          const T sum = T(old + Held<T>::get(value_of<Raw>(warp, sources[i], lane)));
-          std::memcpy(place + i * sizeof(T), &sum, sizeof(T));
-        }
-      });
+  return each_copy<Does::Reduce>(machine, warp, insn, active, u32(sizeof(Raw)) * count,
+                                 [&](u32 lane, u32, bool, u8 *place) {
+                                   for (u32 i = 0; i < count; ++i) {
+                                     T old;
+                                     std::memcpy(&old, place + i * sizeof(T), sizeof(T));
+                                     const T sum = T(old + Held<T>::get(value_of<Raw>(warp, sources[i], lane)));
+                                     std::memcpy(place + i * sizeof(T), &sum, sizeof(T));
+                                   }
+                                 });
 }
 
 // The sum over the copies, in their order, of values that are `PARTS` of type T in a register.
@@ -84,19 +83,19 @@ Outcome sum(Machine &machine, Warp &warp, const Insn &insn, u32 active, Get get,
   const s32 *targets = registers(machine, warp, insn);
   const u32 count = u32(insn.a[4]);
   T sums[MOST * PARTS];
-  return each_copy<Does::Load>(
-      machine, warp, insn, active, u32(sizeof(Raw)) * count, [&](u32 lane, u32 copy, bool last, u8 *place) {
-        for (u32 i = 0; i < count; ++i) {
-          Raw raw, result = 0;
-          std::memcpy(&raw, place + i * sizeof(Raw), sizeof(Raw));
-          for (u32 part = 0; part < PARTS; ++part) {
-            T &all = sums[i * PARTS + part];
-            all = copy ? T(all + get(raw, part)) : get(raw, part);
-            if (last) result |= put(all, part);
-          }
-          if (last && targets[i] >= 0) value_of<Raw>(warp, targets[i], lane) = result;
-        }
-      });
+  return each_copy<Does::Load>(machine, warp, insn, active, u32(sizeof(Raw)) * count,
+                               [&](u32 lane, u32 copy, bool last, u8 *place) {
+                                 for (u32 i = 0; i < count; ++i) {
+                                   Raw raw, result = 0;
+                                   std::memcpy(&raw, place + i * sizeof(Raw), sizeof(Raw));
+                                   for (u32 part = 0; part < PARTS; ++part) {
+                                     T &all = sums[i * PARTS + part];
+                                     all = copy ? T(all + get(raw, part)) : get(raw, part);
+                                     if (last) result |= put(all, part);
+                                   }
+                                   if (last && targets[i] >= 0) value_of<Raw>(warp, targets[i], lane) = result;
+                                 }
+                               });
 }
 
 template <class H> Outcome sum_halves(Machine &machine, Warp &warp, const Insn &insn, u32 active) {

@@ -62,8 +62,8 @@ def problems(config: Config) -> Sequence[Problem]:
 
 
 def _tile(config: Config) -> tuple[int, int]:
-    rows, columns = config["tile"]  # type: ignore[misc]
-    return int(rows), int(columns)  # type: ignore[call-overload]
+    tile: Any = config["tile"]
+    return int(tile[0]), int(tile[1])
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Places:
 
 
 def places_of(config: Config) -> Places:
-    """Of the mailboxes of one sum: a slot for each rank."""
+    """The places in the mailboxes of one sum: a slot for each rank."""
     ranks, rows, hidden = (configs.integer(config, name) for name in ("ranks", "most_rows", "hidden"))
     return Places(ranks, rows, hidden)
 
@@ -153,6 +153,6 @@ def tolerance(config: Config) -> Tolerance:
     return rounding.stored("bfloat16", _SUM_ERROR)
 
 
-def generation_of(values: Mapping[str, Any], place: int) -> int:
+def generation_of(values: Mapping[str, Any], index: int) -> int:
     """The generation that a kernel sends in (0) or reads (1)."""
-    return int(values["stage_state"][place])
+    return int(values["stage_state"][index])

@@ -60,7 +60,7 @@ def _sizes(config: Config) -> tuple[int, int, int]:
 
 
 def _shares(config: Config) -> Places:
-    """Of a rank's mailbox: a slot for each sender, with its share of the rows."""
+    """The places in a rank's mailbox: a slot for each sender, with its share of the rows."""
     ranks, _, hidden = _sizes(config)
     return Places(ranks, -(-configs.integer(config, "most_rows") // ranks), hidden)
 

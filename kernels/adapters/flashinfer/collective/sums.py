@@ -76,7 +76,7 @@ def results(config: Config, values: Mapping[str, Any], total: Any) -> dict[str, 
 
 
 def shot_places(config: Config) -> Places:
-    """Of the mailboxes that have sums: one slot."""
+    """The places in the mailboxes that have sums: one slot."""
     return Places(1, configs.integer(config, "most_rows"), configs.integer(config, "hidden"))
 
 
