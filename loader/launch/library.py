@@ -146,8 +146,8 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
     library is checked, and if it is another one, a file with another inode is tried.
 
     Code that lists the open libraries gets that path, and reads symbols from it, as TVM-FFI does for the traceback
-    of an error. The number N is another file's by then, and reading an empty file ends the process with a bus error. So the
-    path is replaced by one that does not exist.
+    of an error. The number N is another file's by then, and reading an empty file ends the process with a bus
+    error. So the path is replaced by one that does not exist.
     """
     held: list[int] = []
     try:
