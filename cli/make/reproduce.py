@@ -29,6 +29,7 @@ def command(
     jobs: options.Jobs = None,
     profile: options.Profile = None,
     pass_env: options.PassEnv = None,
+    hermetic: options.Hermetic = False,
     find_links: options.FindLinks = None,
     offline: options.Offline = False,
     timeout: options.Timeout = 600.0,
@@ -47,6 +48,7 @@ def command(
         manifests=request.manifests,
         target=request.target,
         pass_env=pass_env,
+        hermetic=hermetic,
         find_links=find_links,
         offline=offline,
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # A variant that takes longer, or is larger, is worth a line.
 _SLOW, _LARGE = 10.0, 1_000_000
+_UNDECLARED = "(undeclared)"  # of what a hermetic build did not let the compilation read
 
 
 class Display:
@@ -64,6 +65,8 @@ def print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ver
         print_message(f"skipped: {skipped.variant}: {skipped.reason}")
     for variant, text in report.advice:
         print_message(f"warning: {variant.location}: {text}")
+    if report.unobserved:
+        print_message(f"warning: reads by native code and other programs are not observed: {report.unobserved}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
@@ -82,7 +85,11 @@ def _as_text(report: Report, output: Path) -> str:
     lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest() if b.seconds >= _SLOW]
     lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest() if b.size >= _LARGE]
     lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
-    lines += [f"untracked input: {b.variant}: {'; '.join(b.unsteady)}" for b in report.unsteady()]
+    for built in report.unsteady():
+        undeclared = [text for text in built.unsteady if _UNDECLARED in text]
+        untracked = [text for text in built.unsteady if text not in undeclared]
+        lines += [f"undeclared input: {built.variant}: {'; '.join(undeclared)}"] if undeclared else []
+        lines += [f"untracked input: {built.variant}: {'; '.join(untracked)}"] if untracked else []
     lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]
     lines += [f"measured: {report.tuning}"] if report.tuning else []
     return "\n".join([*lines, totals(report, output)])
