@@ -43,7 +43,7 @@ USERS = {
 }
 USERS |= {"server.py", "warmup.py", "recorded.yaml"}
 USERS |= {"scaled.py", "scaled_device.py", "scaled.yaml", "look.py", "missing.py", "start.py", "launch.py"}
-USERS |= {"warm_up.py", "server.yaml", "README.txt", "requirements.txt"}
+USERS |= {"precast.toml", "pyproject.toml", "warm_up.py", "server.yaml", "README.txt", "requirements.txt"}
 """Files that pages speak of and that are the reader's own."""
 
 
