@@ -10,31 +10,27 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from precast.build.child.compiler.capture import Catcher, Caught
+from precast.build.child.compiler.capture import Catcher
 from precast.build.child.compiler.export_only import compile_for_export_only
-from precast.build.child.compiler.keep_ptx import text_of
-from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
-from precast.build.child.declaration_check import advice, wrong_names
+from precast.build.child.compiler.select_objects import Refused
 from precast.build.child.module_process import ModuleProcess, ProcessLost
-from precast.build.child.observe.kernel_facts import kernel_facts
 from precast.build.child.observe.native.native_observer import GivenLog
 from precast.build.child.observe.observer import Observer
 from precast.build.child.patches import Patches
 from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
-from precast.build.child.stand_in.need import needs_fake_cuda, replace_cuda
+from precast.build.child.stand_in.need import replace_cuda
+from precast.build.child.variant_compilation import advice_for, compile_variant, export
 from precast.build.disk.scratch import TemporaryLost
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.registry import FunctionRef
-from precast.loader.attach import library_named
-from precast.loader.contract.format.signature import Signature
 
 _SITES = frozenset({"site-packages", "dist-packages"})
 _MODULES = 4  # modules whose processes are kept for further variants
@@ -61,7 +57,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
         from precast.build.child.compiler.warm_up import compile_once
 
         with facts.unrecorded():
-            _export(compile_once(), "warm_up")
+            export(compile_once(), "warm_up")
         catcher.take()
     # The observer starts here, so that the reads of a library count for all variants that share its import.
     return _Modules(_Work(catcher, facts, Observer().install()), int(settings["memory"])).answer
@@ -180,13 +176,13 @@ class _Work:
         try:
             self._observer.begin()
             with self._catcher.ptx.folder():
-                reply, parts = _compile(request, self._catcher, self._facts, self._observer)
+                reply, parts = compile_variant(request, self._catcher, self._facts, self._observer)
         except Refused as error:  # the message needs no traceback
             return refusal(error)
         except (Exception, SystemExit) as error:
             return failure(error, **({"temporary_lost": True} if isinstance(error, TemporaryLost) else {}))
         reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}
-        reply["advice"] = _advice(request, reply) if request.get("first") else ""
+        reply["advice"] = advice_for(request, reply) if request.get("first") else ""
         return Message(reply, parts)
 
 
@@ -217,123 +213,6 @@ def _is_installed(name: str) -> bool:
         paths = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
         return any(part in _SITES for path in paths for part in Path(path).parts)
     return False
-
-
-def _compile(
-    request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
-) -> tuple[dict[str, Any], list[bytes]]:
-    from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of, plan_of
-    from precast.kernels.authoring.registry import load
-    from precast.loader.contract.recordings.return_structure import numbered
-
-    source = FunctionRef.parse(request["source"])
-    function = load(source)
-    catcher.take()  # what its module compiled when it was imported
-    returned = _returned_by(function, request["config"], on_no_gpu=needs_fake_cuda(source))
-    symbols = request["symbols"]
-    compiled = catcher.take()
-    form = None
-    if source.library:
-        caught, form = select_returned(compiled, returned, source=source)
-        symbols = [numbered(symbols[0], number, "_") for number in range(len(caught))]
-    else:
-        caught = select_objects(compiled, returned, source=source, expected=len(symbols))
-    names = argument_names(function, request["config"])
-    signatures, objects, ptx = [], [], []
-    for part, (item, symbol) in enumerate(zip(caught, symbols, strict=True)):
-        if item.signature is None:
-            raise Refused(f"{source} compiled without TVM-FFI: pass options='--enable-tvm-ffi' to cute.compile")
-        signature = item.signature.renamed(names)
-        if is_declared(function) and (wrong := wrong_names(declaration_of(function), signature, part)):
-            raise Refused(f"{source}: {wrong}")
-        signatures.append(signature.writing(outputs_of(function, part)).to_json())
-        objects.append(_export(item.compiled, symbol))
-        ptx.append(text_of(item.compiled, item.ptx))
-    launch_plan = plan_of(function, request["config"])
-    reply = {
-        "signatures": signatures,
-        "ptx": ptx,
-        "launch_plan": launch_plan.to_json() if launch_plan else None,
-        "assumed": facts.requested(),
-        "native": _native(caught) if source.library else None,
-        "returns": form,
-        "facts": _kernel_facts(request, observer) if source.library else None,
-    }
-    return reply, objects
-
-
-def _advice(request: Mapping[str, Any], reply: Mapping[str, Any]) -> str:
-    """What the author of a declared kernel should correct or add."""
-    from precast.kernels.authoring.declare import declaration_of, is_declared
-    from precast.kernels.authoring.registry import load
-    from precast.loader.contract.format.config import to_value
-
-    function = load(FunctionRef.parse(request["source"]))
-    if not is_declared(function):
-        return ""
-    config = {name: to_value(value) for name, value in request["config"].items()}
-    return advice(declaration_of(function), config, Signature.parse(reply["signatures"][0]))
-
-
-def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, Any]:
-    """What decided the kernel of an attached library beside its key."""
-    source = FunctionRef.parse(request["source"])
-    library = library_named(source.library)
-    return kernel_facts(
-        _roots_of(source),
-        library.package,
-        request["config"],
-        requests=observer.requests,
-        compiling=observer.recent,
-        by_module=library.by_module,
-    ).to_json()
-
-
-def _roots_of(source: FunctionRef) -> list[object]:
-    """A function; of a method, also its class."""
-    roots: list[Any] = [sys.modules[source.module]]
-    for name in source.function.split("."):
-        roots.append(getattr(roots[-1], name, None))
-    return roots[1:]
-
-
-def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:
-    """The return value of a function. One that does not use precast may launch its kernel: it is stopped there."""
-    from precast.kernels.adapters.first_launch import compiled_until_launch
-    from precast.kernels.authoring.declare import is_declared
-    from precast.kernels.authoring.schema import call
-
-    if is_declared(function):
-        with _on_no_gpu() if on_no_gpu else nullcontext():
-            return call(function, config)
-    return compiled_until_launch(lambda: call(function, config), tensors=_on_no_gpu)
-
-
-@contextmanager
-def _on_no_gpu() -> Iterator[None]:
-    from precast.build.child.record_main import without_gpu
-    from precast.build.child.stand_in.fake_cuda import install_fake_cuda
-
-    install_fake_cuda()  # for good: this process compiles one variant
-    with without_gpu():
-        yield
-
-
-def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:
-    """The defaults of calls in the DSL's native convention; None if the library compiles for TVM-FFI."""
-    natives = [call.native for call in caught]
-    if all(native is None for native in natives):
-        return None
-    if any(native is None for native in natives):
-        raise Refused("the function compiles some objects with --enable-tvm-ffi and some without: use it for all")
-    return {name: value for native in natives for name, value in (native or {}).items()}
-
-
-def _export(compiled: Any, symbol: str) -> bytes:
-    """The object's bytes, exported to a file in memory: a process that is killed leaves no file."""
-    with os.fdopen(os.memfd_create("variant.o"), "rb") as file:
-        compiled.export_to_c(f"/proc/self/fd/{file.fileno()}", function_name=symbol, export_only_tvm_ffi_symbols=True)
-        return file.read()
 
 
 if __name__ == "__main__":
