@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import ObjectError
+from precast.build.ipc.exit_status import describe_exit
+from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
 from precast.loader.contract.format.artifact import Resources
@@ -97,9 +98,9 @@ def parse_usage(text: str) -> tuple[Resources, ...]:
 
 def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str:
     command: list[str | Path] = [toolchain.cuobjdump, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    done = run_tool(command, folder)
     if done.returncode:
-        output = (done.stderr or done.stdout).strip()[-500:]
+        output = (done.stderr or done.stdout).strip()[-500:] or f"it {describe_exit(done.returncode)}"
         todo = "check it with 'precast doctor'"
         if "GLIBC_" in output:  # that of 13.5 for aarch64 needs 2.38, whatever its wheel says
             todo = "it is for a newer system than this: pip install 'nvidia-cuda-cuobjdump<13.5'"

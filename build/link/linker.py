@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import LinkError
+from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
 from precast.build.link.runtime import RuntimeLibrary, run
 from precast.build.link.toolchain import Toolchain
@@ -73,8 +73,7 @@ def host_libraries(toolchain: Toolchain) -> tuple[str | Path, ...]:
 
 
 def _host_library(gcc: Path, name: str) -> Path:
-    done = subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
-    library = Path(done.stdout.strip())
+    library = Path(run_tool([gcc, f"-print-file-name={name}"]).stdout.strip())
     if not library.is_absolute():
         raise LinkError(f"gcc finds no {name}: install the C library (on Debian and Ubuntu: apt-get install libc6)")
     return library
