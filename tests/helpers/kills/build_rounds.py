@@ -58,7 +58,7 @@ def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> I
 
 def _another_build(site: Site, stopped: Supervised) -> Iterator[str]:
     """While a build is stopped, another one does the same; then the first continues."""
-    other = site.build().end(LIMIT, besides=stopped.pid)
+    other = site.build().end(LIMIT, besides=(stopped.pid,))
     if other.code != 0 or tree(site.cache) != site.new:
         yield f"beside a stopped build another ends with {other.code}: {other.errors[-500:]}"
     resume(stopped.pid)

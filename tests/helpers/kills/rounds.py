@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.helpers.kills import build_rounds
+from tests.helpers.kills import build_rounds, transfer_rounds
 from tests.helpers.kills.tally import Tally
+from tests.helpers.web.registry import PROGRAM
 
-KINDS = build_rounds.KINDS
+KINDS = (*build_rounds.KINDS, *transfer_rounds.KINDS)
+MISSING = () if PROGRAM else transfer_rounds.NEED_REGISTRY
+"""The kinds that cannot be struck here: no registry is installed."""
 
 
 def strike(kind: str, number: int, folder: Path, seed: int) -> Tally:
     """Strike processes of this kind so many times, at moments that the seed decides."""
-    return build_rounds.strike_builds(kind, number, folder, seed)
+    strike_one = build_rounds.strike_builds if kind in build_rounds.KINDS else transfer_rounds.strike_transfers
+    return strike_one(kind, number, folder, seed)

@@ -63,10 +63,10 @@ class Supervised:
             time.sleep(0.002)
         return ()
 
-    def end(self, limit: float, besides: int = 0) -> Ended:
+    def end(self, limit: float, besides: Sequence[int] = ()) -> Ended:
         """Wait for its end, at most until so many seconds after its start. It is killed then, and has no code.
 
-        Another command may run ``besides``.
+        The processes ``besides`` may run on.
         """
         try:
             code: int | None = self._process.wait(max(0.1, limit - self.seconds))
@@ -84,7 +84,7 @@ class Supervised:
         return Ended(code, seconds, texts[0], texts[1], orphans)
 
 
-def _orphans(besides: int) -> tuple[str, ...]:
+def _orphans(besides: Sequence[int]) -> tuple[str, ...]:
     """What descendants of this process are still there after some seconds."""
     begun = time.monotonic()
     while left := _left(besides):
@@ -100,8 +100,8 @@ def _orphans(besides: int) -> tuple[str, ...]:
     return ()
 
 
-def _left(besides: int) -> list[int]:
-    others = {besides, *(descendants(besides) if besides else ())}
+def _left(besides: Sequence[int]) -> list[int]:
+    others = {*besides, *(below for pid in besides if pid for below in descendants(pid))}
     return [pid for pid in descendants(os.getpid()) if pid not in others and not has_ended(pid)]
 
 
