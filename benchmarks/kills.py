@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.helpers.kills.rounds import KINDS, MISSING, strike  # noqa: E402
+from tests.helpers.kills.rounds import ANY, KINDS, MISSING, strike  # noqa: E402
 from tests.helpers.kills.tally import Tally  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "kills.json"
@@ -29,13 +29,13 @@ RESULTS = ROOT / "benchmarks" / "results" / "kills.json"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", help=f"leave out for all: {', '.join(KINDS)}")
+    parser.add_argument("kinds", nargs="*", help=f"leave out for all: {', '.join(KINDS)}; or {ANY}")
     parser.add_argument("--number", type=int, default=100, help="how many kills and stops of each kind")
     parser.add_argument("--seed", type=int, default=1, help="the moments, the processes and the signals")
     parser.add_argument("--keep", action="store_true", help="keep the results")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each kind")
     options = parser.parse_args()
-    if unknown := set(options.kinds) - set(KINDS):
+    if unknown := set(options.kinds) - {ANY, *KINDS}:
         parser.error(f"there is no kind {', '.join(sorted(unknown))}")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     tallies: list[Tally] = []

@@ -9,11 +9,12 @@ from tests.helpers.kills.tally import Tally
 from tests.helpers.web.registry import PROGRAM
 
 KINDS = (*build_rounds.KINDS, *transfer_rounds.KINDS)
+ANY = build_rounds.ANY
 MISSING = () if PROGRAM else transfer_rounds.NEED_REGISTRY
 """The kinds that cannot be struck here: no registry is installed."""
 
 
 def strike(kind: str, number: int, folder: Path, seed: int) -> Tally:
     """Strike processes of this kind so many times, at moments that the seed decides."""
-    strike_one = build_rounds.strike_builds if kind in build_rounds.KINDS else transfer_rounds.strike_transfers
+    strike_one = transfer_rounds.strike_transfers if kind in transfer_rounds.KINDS else build_rounds.strike_builds
     return strike_one(kind, number, folder, seed)
