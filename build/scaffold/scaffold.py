@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.disk.output_folder import check_output_folder
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.errors import OutputError
 from precast.loader.contract.format.config import suggest
 from precast.loader.contract.format.patterns import NAME
@@ -40,7 +40,7 @@ class Scaffold:
         if there:
             raise OutputError(f"{folder} has {', '.join(there)} already: choose another name, or another folder")
         for name, text in self.files.items():
-            write_atomically(folder / name, text.encode())
+            write_output(folder / name, text.encode())
         return tuple(folder / name for name in self.files)
 
 
