@@ -41,7 +41,7 @@ def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> I
     """Run a build and strike some of its processes; what then does not hold."""
     build = site.build(chances.choice((1, 1, 2)))
     blows: list[Blow] = []
-    most = chances.randint(1, _MOST_BLOWS.get(kind, 3))
+    most = chances.randint(1, _MOST_BLOWS.get(kind, 6))
     for _ in range(most):
         moment = build.seconds + chances.random() * site.whole_build / most
         one = chances.choice(_SURVIVED) if kind == ANY else kind
