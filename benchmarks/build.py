@@ -129,13 +129,15 @@ def nothing(arguments: argparse.Namespace, folder: Path) -> Result:
 
 
 def observation(arguments: argparse.Namespace, folder: Path) -> Result:
-    """Builds from scratch of a small kernel that observe what they read, against builds that do not, in turns."""
-    manifest = small(folder, arguments.observed)
-    repeat = max(3, arguments.repeat)
-    seconds = observed(manifest, folder, repeat)
+    """Builds from scratch that observe what they read, against builds that do not, in turns."""
+    if arguments.small:
+        manifest, what = small(folder, arguments.small), f"{arguments.small} variants of a small kernel"
+    else:
+        manifest, what = few(arguments.manifest, folder, arguments.variants)[0], f"{arguments.variants} variants"
+    seconds = observed(manifest, folder, max(3, arguments.repeat))
     ratio = scratch(seconds)
     made_of = ", ".join(f"{name} {statistics.median(taken):.2f} s" for name, taken in seconds.items())
-    made_of += f" of the processor, medians of {repeat}; {arguments.observed} variants of a small kernel"
+    made_of += f" of the processor, medians of {max(3, arguments.repeat)}; {what}"
     return Result("observation", ratio, "x", "<= 1.03", ratio <= 1.03, made_of)
 
 
@@ -206,9 +208,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="*", help="leave out for all")
     parser.add_argument("--manifest", type=Path, default=GEMM, help="registered kernels to build (default: gemm.yaml)")
-    parser.add_argument("--variants", type=int, default=32, help="how many of them 'workers' and 'loop' build")
+    parser.add_argument("--variants", type=int, default=32, help="how many of them are built")
     parser.add_argument("--nothing", type=int, default=1000, help="how many variants 'nothing' has")
-    parser.add_argument("--observed", type=int, default=100, help="how many variants 'observation' has")
+    parser.add_argument("--small", type=int, default=0, help="so many variants of a small kernel, for 'observation'")
     parser.add_argument("--artifacts", type=int, default=10_000, help="how many artifacts 'check' has")
     parser.add_argument("--repeat", type=int, default=1, help="times; the median counts")
     parser.add_argument("--store", type=Path, help="a store for 'size', so that a second run compiles nothing")
