@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +22,7 @@ ANY = "any"
 """Each time one of those whose end a build survives, so that a few blows reach all of them."""
 _SURVIVED = (WORKER, MODULE, VARIANT, TOOL)
 _ENDS_QUICKLY = 15.0  # seconds, for a build that is to end
-_GROUP = {BUILDER: 3, DESCRIBER: 2, ANY: 2}  # so many builds are struck before one is left in peace
+_GROUP = {BUILDER: 3}  # so many builds are struck before one is left in peace
 _MOST_BLOWS = {BUILDER: 1, DESCRIBER: 1}
 _INTERRUPTED, _FAILED, _WRONG = 130, 1, 2
 
@@ -31,9 +32,10 @@ def strike_builds(kind: str, number: int, folder: Path, seed: int) -> Tally:
     site, chances, tally = Site(folder), random.Random(f"{kind} {seed}"), Tally(kind)
     while tally.number < number and len(tally.broken) < number:
         site.undo(chances, described=kind != DESCRIBER)
-        for _ in range(_GROUP.get(kind, 1)):
+        for _ in range(_GROUP.get(kind, 2)):
             tally.broken += [f"round {tally.number}: {text}" for text in _one_build(site, kind, chances, tally)]
         tally.broken += [f"round {tally.number}: {text}" for text in site.next_build()]
+        print(f"{kind}: {tally.number} of {number}", file=sys.stderr, flush=True)
     return tally
 
 

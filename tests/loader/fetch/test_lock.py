@@ -54,7 +54,12 @@ def test_a_running_holder_is_waited_for(tmp_path: Path, holder: subprocess.Popen
 
 def test_another_stopped_process_does_not_matter(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     """Only the one that holds the lock."""
+
+    def wait() -> None:
+        time.sleep(0.3)
+        holder.kill()
+
     with subprocess.Popen(["sleep", "600"], cwd=tmp_path / "folder") as other:
         other.send_signal(signal.SIGSTOP)
-        os.close(locked(tmp_path / "folder", lambda: (time.sleep(0.3), holder.kill())[1]))
+        os.close(locked(tmp_path / "folder", wait))
         other.kill()
