@@ -15,7 +15,6 @@ from tests.helpers.forks.alone import run_alone
 from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]
-LAUNCHES = Path(__file__).parent / "loader" / "launch"
 GPU_TESTS = Path(__file__).parent / "gpu"
 collect_ignore = ["demo"]  # scripts, not tests
 
@@ -27,8 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything under tests/gpu is marked ``gpu``; what is so marked runs only where a device is.
 
     Files with slow tests come first, so that of several processes none is left with one while the others have ended.
-    Those that launch come before them: behind some other room, not found yet, the first call with a tensor ended its
-    process with a bus error.
     """
     for item in items:
         if GPU_TESTS in item.path.parents:
@@ -36,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("gpu") and (reason := no_device()):
             item.add_marker(pytest.mark.skip(reason=reason))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (LAUNCHES not in item.path.parents, item.path not in slow))
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:

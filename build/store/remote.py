@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
@@ -143,26 +144,40 @@ class Remote:
             self._warn(f"the remote cache {self} is disabled for this build: {reason}")
 
 
+_Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
+
+
 class _Threads:
-    """Threads that the process does not wait for at exit: one may hang on a server that never responds."""
+    """Threads that the process does not wait for at exit: one may hang on a server that never responds.
+
+    They end with the store that they serve.
+    """
 
     def __init__(self, count: int) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._jobs: _Jobs = queue.SimpleQueue()
         for _ in range(count):
-            threading.Thread(target=self._serve, daemon=True).start()
+            threading.Thread(target=_serve, args=(self._jobs,), daemon=True).start()
+        weakref.finalize(self, _end, self._jobs, count).atexit = False
 
     def submit(self, job: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
         self._jobs.put((job, future))
         return future
 
-    def _serve(self) -> None:
-        while True:
-            job, future = self._jobs.get()
-            try:
-                future.set_result(job())
-            except BaseException as error:
-                future.set_exception(error)
+
+def _serve(jobs: _Jobs) -> None:
+    while (one := jobs.get()) is not None:
+        job, future = one
+        try:
+            future.set_result(job())
+        except BaseException as error:
+            future.set_exception(error)
+        del one, job, future  # a job keeps the store alive
+
+
+def _end(jobs: _Jobs, count: int) -> None:
+    for _ in range(count):
+        jobs.put(None)
 
 
 def _open(url: str) -> tuple[Any, str]:

@@ -29,6 +29,7 @@ _TRIES = 3
 _RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 _MEMORY = "/proc/self/fd/"
+_OPENED = "/proc/self/md/"  # the linker's name of what was opened there; there is no such folder
 # A free-threaded Python has no lock that a PyDLL could keep: another thread could fork in the middle of a dlopen, and
 # leave a child whose dynamic linker is half way through it.
 _LINKING = ForkWaits() if "t" in sys.abiflags else ForkSafeLock()
@@ -105,7 +106,7 @@ class Libraries:
             if _open_under(soname) is None:
                 self.open_bytes(code, sha256, f"precast:{soname}")
             handle = _open_under(soname)
-            if handle is None or not _link_info(handle).path.startswith(_MEMORY + digest_path(sha256)):
+            if handle is None or not _link_info(handle).path.startswith(_OPENED + digest_path(sha256)):
                 raise LoadError(
                     f"{soname} of cache {cache.name!r} differs from the one of that name that is already open:"
                     " rebuild the cache, or use it in a process of its own"
@@ -143,14 +144,18 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
     its file's device and inode. The mapping keeps the file, and with it the inode, for as long as the library is open;
     but old kernels (before 5.9) number inodes with 32 bits and start again. So the path of the returned
     library is checked, and if it is another one, a file with another inode is tried.
+
+    The linker tells the path to those who ask which libraries are open. Who then reads symbols from there, as TVM-FFI
+    does for the traceback of an error, would read a file of the program that has the number N by now, and an empty one
+    ends the process with a bus error. So the path becomes one that does not exist.
     """
     held: list[int] = []
     try:
         for _ in range(_TRIES):
             held.append(_memory_file(code, label))
-            path = f"{_MEMORY}{digest_path(sha256)}{held[-1]}"
-            library = _dlopen(path, label)
-            if _link_info(library).path == path:
+            place = f"{digest_path(sha256)}{held[-1]}"
+            library = _dlopen(_MEMORY + place, label)
+            if _link_info(library).path == _OPENED + place:
                 return library
         raise LoadError(f"the dynamic linker takes {label} for a library that is open already: restart the process")
     except OSError as error:
@@ -213,12 +218,25 @@ def address_in(handle: int, symbol: str) -> int | None:
 
 
 def _link_info(library: int) -> LinkInfo:
-    link_map = ctypes.POINTER(ctypes.c_void_p)()  # to the public part of ``struct link_map``: base address, path
+    base, path = _link_map(library)
+    return LinkInfo(ctypes.string_at(path).decode("ascii", "replace") if path else "", base)
+
+
+def _link_map(library: int) -> tuple[int, int]:
+    """The public part of the linker's ``struct link_map``: the base address, and where the path stands."""
+    link_map = ctypes.POINTER(ctypes.c_void_p)()
     handle = ctypes.c_void_p(library)
     if _process().dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(link_map)) != 0 or not link_map:
-        return LinkInfo("", -1)
+        return -1, 0
     base, path = link_map[:2]
-    return LinkInfo(ctypes.string_at(path).decode("ascii", "replace") if path else "", base or 0)
+    return base or 0, path or 0
+
+
+def _rename(library: int) -> None:
+    """Give a library that was opened from a memory file the path by which nobody opens anything."""
+    _, path = _link_map(library)
+    if path and ctypes.string_at(path).startswith(_MEMORY.encode()):
+        ctypes.memmove(path, _OPENED.encode(), len(_OPENED))
 
 
 def _base_of(address: int) -> int:
@@ -238,6 +256,8 @@ def _dlopen(path: str, label: str) -> int:
     with _LINKING:
         handle: int | None = _process().dlopen(os.fsencode(path), _MODE)
         error = "" if handle is not None else (_process().dlerror() or b"no reason").decode("utf-8", "replace")
+        if handle is not None and path.startswith(_MEMORY):
+            _rename(handle)
     if handle is None:
         reason = error.replace(path, Path(path).name if label.startswith("lib") else label)
         raise LoadError(f"the dynamic linker refused {label}: {reason}. Check 'precast doctor'")

@@ -30,6 +30,7 @@ from tests.helpers.native.libprecast_api import (
     real,
     several,
 )
+from tests.helpers.open_libraries import open_libraries
 
 FLOAT32, BFLOAT16 = {"dtype": "float32"}, {"dtype": "bfloat16"}
 
@@ -104,6 +105,7 @@ def test_a_kernel_is_called(library: Library, native: Native, path: Path) -> Non
     library.call(kernel, x.value(), y.value(), real(2))
     assert list(y) == [2, 4, 6]
     library.c.precast_release(kernel)
+    assert not [one for one in open_libraries() if one.startswith("/proc/self/fd/")], "another file may have the number"
 
 
 def test_what_a_kernel_says_of_itself(library: Library, native: Native, path: Path) -> None:

@@ -385,3 +385,16 @@ def test_a_server_that_never_answers(tmp_path: Path, warnings: list[str], monkey
 def test_urls_that_are_none(url: str, error: type[Exception], warnings: list[str]) -> None:
     with pytest.raises(error):
         Remote(url, warnings.append)
+
+
+def test_its_threads_end_with_it(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    remote = Remote(f"file://{tmp_path}", pytest.fail)
+    remote.send("a.record", b"x")
+    remote.finish()
+    own = set(threading.enumerate()) - before
+    assert own
+    del remote
+    for thread in own:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in own)

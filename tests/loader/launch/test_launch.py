@@ -123,7 +123,7 @@ def test_the_memory_file_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1
 
     monkeypatch.setattr(library, "_dlopen", look)
-    record = lambda _: library.LinkInfo("/proc/self/fd/" + library.digest_path("0" * 64) + str(last[0]), 0)  # noqa: E731
+    record = lambda _: library.LinkInfo("/proc/self/md/" + library.digest_path("0" * 64) + str(last[0]), 0)  # noqa: E731
     monkeypatch.setattr(library, "_link_info", record)
     library.open_bytes(b"code", "0" * 64, "precast:test")
     assert seen == ["precast:test"]

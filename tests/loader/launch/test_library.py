@@ -16,6 +16,7 @@ from precast.loader.launch import library
 from tests.helpers.caches import NUMBER_MARK as MARK
 from tests.helpers.caches import NUMBER_SOURCE as SOURCE
 from tests.helpers.caches import Native, compiler
+from tests.helpers.open_libraries import open_libraries
 
 CYCLES = """
 import ctypes, os, sys
@@ -124,3 +125,36 @@ def test_the_linker_says_what_it_opened(native: Native) -> None:
     inside = ctypes.cast(opened.cuInit, ctypes.c_void_p).value
     assert record.path == path and inside is not None and library._base_of(inside) == record.base
     assert library._base_of(1) == -2, "no library"
+
+
+FAILS = """
+import os, sys
+from precast.loader.contract.format.index import digest
+from precast.loader.launch import library
+from precast.loader.launch.ffi import entry
+library.load_ffi()
+for path in sys.argv[2:]:
+    code = open(path, "rb").read()
+    opened = library.Library(digest(code), library.open_bytes(code, digest(code), "precast:one"))
+empty = [open(os.path.join(sys.argv[1], str(n)), "w") for n in range(20)]
+try:
+    entry(opened, "__tvm_ffi_scale")("no")
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_an_error_where_another_file_has_the_descriptor(native: Native, tmp_path: Path) -> None:
+    """TVM-FFI reads the symbols of all open libraries for the traceback; of an empty file it cannot."""
+    native.entry()
+    paths = [native.folder / native.runtime()[0], native.folder / "scale-0-2.so"]
+    done = subprocess.run([sys.executable, "-c", FAILS, tmp_path, *paths], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "expected an int, or x, y and a factor\n"), done.stderr
+
+
+def test_the_linker_names_no_descriptor(native: Native) -> None:
+    for _ in range(2):  # also where the linker gives the library that is open
+        code = native.echo()
+        library.open_bytes(code, digest(code), "precast:echo")
+        paths = [path for path in open_libraries() if library.digest_path(digest(code)) in path]
+        assert paths and not any(os.path.exists(os.path.dirname(os.path.normpath(path))) for path in paths)

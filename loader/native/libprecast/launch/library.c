@@ -12,6 +12,7 @@
 
 #define ENTRY  "__tvm_ffi_"
 #define MEMORY "/proc/self/fd/"
+#define OPENED "/proc/self/md/" /* the linker's name of what was opened there; there is no such folder */
 #define TRIES  3
 #define SEALS  (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define PATH   (sizeof MEMORY + 2 * 4 * DIGEST + 16)
@@ -43,17 +44,25 @@ static void keep(const char *sha256, const char *runtime, void *handle) {
 }
 
 /* A digest as a path that stays in the same folder: '/' for a bit that is 0, './' for a bit that is 1. */
-static void digest_path(const char *sha256, char *path) {
-  path += sprintf(path, MEMORY);
+static void digest_path(const char *folder, const char *sha256, char *path) {
+  path += sprintf(path, "%s", folder);
   for (int i = 0; i < DIGEST; ++i) {
     int value = sha256[i] <= '9' ? sha256[i] - '0' : sha256[i] - 'a' + 10;
     for (int bit = 3; bit >= 0; --bit) path += sprintf(path, value >> bit & 1 ? "./" : "/");
   }
 }
 
-static const struct link_map *map_of(void *handle) {
+static struct link_map *map_of(void *handle) {
   struct link_map *map = NULL;
   return handle && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
+}
+
+/* Whether a library is the one of a path in MEMORY; its own path becomes the one in OPENED. */
+static bool renamed(struct link_map *map, const char *path) {
+  size_t folder = strlen(MEMORY);
+  bool first = map && !strcmp(map->l_name, path);
+  if (first) memcpy(map->l_name, OPENED, folder);
+  return first || (map && !strncmp(map->l_name, OPENED, folder) && !strcmp(map->l_name + folder, path + folder));
 }
 
 /* A file in memory that holds some bytes and can never hold others; -1 with errno. */
@@ -91,13 +100,17 @@ _Noreturn static void refused(struct call *call, const char *path, const char *l
  * The linker knows an open library by its path, and would return the library that had a descriptor's number before. So
  * the path spells the digest: equal paths then mean equal bytes. It also knows a library by its file's inode, whose
  * numbers begin again on old kernels; so it is asked which library it returned, and a file with another inode is tried.
+ *
+ * The linker tells the path to those who ask which libraries are open. Who then reads symbols from there, as TVM-FFI
+ * does for the traceback of an error, would read a file of the program that has the number by now, and an empty one
+ * ends the process with a bus error. So the path becomes one that does not exist.
  */
 static void *open_bytes(struct call *call, struct text code, const char *sha256, const char *label) {
   int held[TRIES], count = 0, error = 0;
   char path[PATH];
   void *handle = NULL;
   bool taken = false;
-  digest_path(sha256, path);
+  digest_path(MEMORY, sha256, path);
   size_t end = strlen(path);
   while (count < TRIES && !taken) {
     int file = memory_file(code, label);
@@ -109,8 +122,7 @@ static void *open_bytes(struct call *call, struct text code, const char *sha256,
     snprintf(path + end, sizeof path - end, "%d", file);
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) break;
-    const struct link_map *map = map_of(handle);
-    taken = map && !strcmp(map->l_name, path);
+    taken = renamed(map_of(handle), path);
   }
   for (int i = 0; i < count; ++i) close(held[i]);
   if (error)
@@ -137,7 +149,7 @@ static void open_runtime(struct call *call, struct cache *cache, const struct ru
     handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   }
   char path[PATH];
-  digest_path(sha256, path);
+  digest_path(OPENED, sha256, path);
   const struct link_map *map = map_of(handle);
   if (!map || strncmp(map->l_name, path, strlen(path)))
     fail(
