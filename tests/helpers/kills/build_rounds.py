@@ -47,10 +47,8 @@ def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> I
     for _ in range(most):
         moment = build.seconds + chances.random() * site.whole_build / most
         one = chances.choice(_SURVIVED) if kind == ANY else kind
-        pids = build.until(partial(running, build.pid, one), moment)
-        time.sleep(chances.random() * 0.03)
         blow = chances.choice(list(Blow))
-        if pids and blow.strike(chances.choice(list(pids)), chances):
+        if _strike_one(build, one, moment, blow, chances):
             blows.append(blow)
             tally.blows[blow.value] += 1
     struck = build.seconds
@@ -61,6 +59,16 @@ def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> I
     tally.ends[str(ended.code)] += bool(blows)
     yield from _wrong_end(kind, blows, ended, ended.seconds - struck, tally)
     yield from site.problems()
+
+
+def _strike_one(build: Supervised, kind: str, moment: float, blow: Blow, chances: random.Random) -> bool:
+    """Strike a process of this kind, soon after one is there from this moment on; a linker is gone in 20 ms."""
+    while build.until(partial(running, build.pid, kind), moment):
+        time.sleep(chances.random() * (0.005 if kind == TOOL else 0.03))
+        pids = running(build.pid, kind)
+        if pids and blow.strike(chances.choice(pids), chances):
+            return True
+    return False
 
 
 def _another_build(site: Site, stopped: Supervised) -> Iterator[str]:
