@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from precast.build.errors import ToolError
-from precast.build.ipc.process_tree import descendants, end_descendants, is_stopped
+from precast.build.ipc.process_tree import StopTimer, end_descendants
 
 SECONDS = 600.0
 _STOPPED_SECONDS = 5.0
@@ -49,16 +49,13 @@ def run_tool(
 
 def _communicate(process: subprocess.Popen[str], name: str, seconds: float) -> tuple[str, str]:
     """What the process printed, or a ToolError."""
-    begun = time.monotonic()
-    running = begun  # when it, or what it has started, was last seen to run
+    begun, stopped = time.monotonic(), StopTimer(_STOPPED_SECONDS)
     while True:
         try:
             return process.communicate(timeout=_TURN_SECONDS)
         except subprocess.TimeoutExpired:
-            now = time.monotonic()
-        if not any(map(is_stopped, [process.pid, *descendants(process.pid)])):
-            running = now
-        if now - running > _STOPPED_SECONDS:
+            pass
+        if stopped.expired(process.pid):
             raise ToolError(f"{name} was stopped by a signal for {_STOPPED_SECONDS:g} s, and was ended: build again")
-        if now - begun > seconds:
+        if time.monotonic() - begun > seconds:
             raise ToolError(f"{name} did not end in {seconds:g} s, and was ended: check it with 'precast doctor'")
