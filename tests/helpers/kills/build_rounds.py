@@ -22,7 +22,7 @@ ANY = "any"
 """Each time one of those whose end a build survives, so that a few blows reach all of them."""
 _SURVIVED = (WORKER, MODULE, VARIANT, TOOL)
 _ENDS_QUICKLY = 15.0  # seconds, for a build that is to end
-_GROUP = {BUILDER: 3}  # so many builds are struck before one is left in peace
+_GROUP = {BUILDER: 3, DESCRIBER: 4}  # so many builds are struck before one is left in peace
 _MOST_BLOWS = {BUILDER: 1, DESCRIBER: 1}
 _INTERRUPTED, _FAILED, _WRONG = 130, 1, 2
 
