@@ -23,6 +23,7 @@ ANY = "any"
 _SURVIVED = (WORKER, MODULE, VARIANT, TOOL)
 _ENDS_QUICKLY = 15.0  # seconds, for a build that is to end
 _GROUP = {BUILDER: 3, DESCRIBER: 4}  # so many builds are struck before one is left in peace
+_DELAYS = {TOOL: 0.005, DESCRIBER: 2.0}  # seconds, at most, of a process's life before it is struck
 _MOST_BLOWS = {BUILDER: 1, DESCRIBER: 1}
 _INTERRUPTED, _FAILED, _WRONG = 130, 1, 2
 
@@ -31,8 +32,9 @@ def strike_builds(kind: str, number: int, folder: Path, seed: int) -> Tally:
     """Strike processes of this kind so many times."""
     site, chances, tally = Site(folder), random.Random(f"{kind} {seed}"), Tally(kind)
     while tally.number < number and len(tally.broken) < number:
-        site.undo(chances, described=kind != DESCRIBER)
-        for _ in range(_GROUP.get(kind, 2)):
+        for number_in_group in range(_GROUP.get(kind, 2)):
+            if number_in_group == 0 or kind == DESCRIBER:  # kernels that were described once are not described again
+                site.undo(chances, described=kind != DESCRIBER)
             tally.broken += [f"round {tally.number}: {text}" for text in _one_build(site, kind, chances, tally)]
         tally.broken += [f"round {tally.number}: {text}" for text in site.next_build()]
         print(f"{kind}: {tally.number} of {number}", file=sys.stderr, flush=True)
@@ -45,7 +47,7 @@ def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> I
     blows: list[Blow] = []
     most = chances.randint(1, _MOST_BLOWS.get(kind, 6))
     for _ in range(most):
-        moment = build.seconds + chances.random() * site.whole_build / most
+        moment = build.seconds + (chances.random() * site.whole_build / most if kind != DESCRIBER else 0)
         one = chances.choice(_SURVIVED) if kind == ANY else kind
         blow = chances.choice(list(Blow))
         if _strike_one(build, one, moment, blow, chances):
@@ -64,7 +66,7 @@ def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> I
 def _strike_one(build: Supervised, kind: str, moment: float, blow: Blow, chances: random.Random) -> bool:
     """Strike a process of this kind, soon after one is there from this moment on; a linker is gone in 20 ms."""
     while build.until(partial(running, build.pid, kind), moment):
-        time.sleep(chances.random() * (0.005 if kind == TOOL else 0.03))
+        time.sleep(chances.random() * _DELAYS.get(kind, 0.03))
         pids = running(build.pid, kind)
         if pids and blow.strike(chances.choice(pids), chances):
             return True
