@@ -34,6 +34,7 @@ from precast.build.ipc.timed_pipe import TimedPipe, ready
 from precast.loader.errors import FormatError, PrecastError
 
 _STOPPED_SECONDS = 5.0
+_ENDED = "the process of its module was ended"
 
 
 class Work(Protocol):
@@ -105,12 +106,14 @@ class ModuleProcess:
             reason = f"{error}; the worker was ended: allow more with --memory"
         except ProcessLost as error:
             reason = str(error)
+        except BrokenPipeError:
+            reason = _ENDED
         except (FormatError, OSError) as error:
             reason = f"the answer of the worker cannot be read: {error}"
         else:
             if reply is not None:
                 return reply
-            reason = "the process of its module was ended"
+            reason = _ENDED
         self.end()
         raise ProcessLost(reason)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.errors import ObjectError
+from precast.build.errors import ObjectError, ToolError
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
@@ -99,8 +99,10 @@ def parse_usage(text: str) -> tuple[Resources, ...]:
 def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str:
     command: list[str | Path] = [toolchain.cuobjdump, *arguments]
     done = run_tool(command, folder)
+    if done.returncode < 0:
+        raise ToolError(f"cuobjdump {describe_exit(done.returncode)}: build again")
     if done.returncode:
-        output = (done.stderr or done.stdout).strip()[-500:] or f"it {describe_exit(done.returncode)}"
+        output = (done.stderr or done.stdout).strip()[-500:]
         todo = "check it with 'precast doctor'"
         if "GLIBC_" in output:  # that of 13.5 for aarch64 needs 2.38, whatever its wheel says
             todo = "it is for a newer system than this: pip install 'nvidia-cuda-cuobjdump<13.5'"

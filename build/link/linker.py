@@ -15,6 +15,7 @@ from precast.build.link.versions import DSL, advice
 from precast.loader.contract.format.artifact import Host
 
 FLAGS = ("-shared", "--build-id=none", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "noexecstack", "-s")
+_MADE_BY_LD = {"_GLOBAL_OFFSET_TABLE_"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Linker:
     def _explained(self, error: LinkError, code: bytes, symbol: str) -> LinkError:
         """The linker's refusal in other words, where what the object needs is nowhere."""
         provided = (self._runtime.code, (self._toolchain.ffi / "libtvm_ffi.so").read_bytes())
-        missing = elf.undefined(code).difference(*map(elf.symbols, provided))
+        missing = elf.undefined(code).difference(_MADE_BY_LD, *map(elf.symbols, provided))
         if not missing:
             return error
         version = self._toolchain.versions[DSL]

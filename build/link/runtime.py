@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.errors import LinkError
+from precast.build.errors import LinkError, ToolError
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
@@ -72,10 +72,11 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
 
 
 def run(command: list[str | Path], folder: str | Path, what: str) -> None:
-    """Run a tool in a folder; the error holds what the tool printed."""
+    """Run a tool in a folder; the error holds what the tool printed, or the signal that ended it."""
     done = run_tool(command, folder)
+    tool = Path(command[0]).name
+    if done.returncode < 0:
+        raise ToolError(f"{tool} {describe_exit(done.returncode)}, on {what}: build again")
     if done.returncode:
-        tool = Path(command[0]).name
         output = done.stderr.strip()[-4000:]
-        reason = f"it printed:\n{output}\n" if output else f"it {describe_exit(done.returncode)}. "
-        raise LinkError(f"{tool} failed on {what}; {reason}Check the toolchain with 'precast doctor'")
+        raise LinkError(f"{tool} failed on {what}; it printed:\n{output}\nCheck the toolchain with 'precast doctor'")
