@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.helpers.kills.rounds import KINDS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def program() -> ModuleType:

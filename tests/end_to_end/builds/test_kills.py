@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers.kills.rounds import MISSING
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 
 
