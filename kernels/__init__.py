@@ -3,6 +3,7 @@
 Importing it imports neither the DSL nor torch.
 """
 
+from precast.kernels.authoring.composition.addresses import Multicast, Window
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.composition.ranks import Ranks, addresses
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
@@ -11,6 +12,6 @@ from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.tile import Tile
 
 __all__ = [
-    "Cost", "DType", "Declaration", "LaunchPlan", "Part", "Ranks", "Tile", "Tolerance", "Tuned", "addresses",
-    "declaration_of", "kernel",
+    "Cost", "DType", "Declaration", "LaunchPlan", "Multicast", "Part", "Ranks", "Tile", "Tolerance", "Tuned", "Window",
+    "addresses", "declaration_of", "kernel",
 ]  # fmt: skip

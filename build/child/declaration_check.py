@@ -34,6 +34,8 @@ def wrong_names(declaration: Declaration, signature: Signature, part: int = 0) -
     >>> wrong_names(Declaration(op="scale", keys=(), outputs=("outt",)), takes)
     "outputs: the kernel takes no argument 'outt'; did you mean 'out'?"
     """
+    if declaration.passes is not None:
+        return ""  # it may name what is reached through an address
     names = [argument.name for argument in signature.arguments]
     declared = {
         "outputs": tuple(declaration.parts.values())[part] if declaration.parts else declaration.outputs,
@@ -85,7 +87,17 @@ def _inputs_and_reference(
     values, fault = _tried("inputs", lambda: inputs(config, problem, device="cpu", seed=0))
     if values is None or fault:
         return fault
-    if fault := wrong_inputs(values, signature):
+    if declaration.passes is not None:
+        passes = declaration.passes
+        passed, fault = _tried("passes", lambda: passes(config, values))
+        if passed is None or fault:
+            return fault
+        passed = passed if isinstance(passed, Mapping) else passed[0]
+        taken = {argument.name for argument in signature.arguments}
+        arguments = {n: v for n, v in {**values, **passed}.items() if n in taken or n in passed}
+    else:
+        arguments = values
+    if fault := wrong_inputs(arguments, signature):
         return fault
     if reference is None:
         return ""

@@ -46,12 +46,19 @@ class EmulatedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRange:
-    """Memory that launches may touch, from ``begin`` to before ``end``."""
+    """Memory that launches may touch, from ``begin`` to before ``end``.
+
+    Multicast memory has ``copies``, the first of them at ``first``, each ``step`` bytes behind the one before. Only
+    ``multimem`` reaches it, and touches the copies, which are memory of their own.
+    """
 
     begin: int
     end: int
     writable: bool
     name: str
+    copies: int = 0
+    first: int = 0
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +202,10 @@ class Emulator:
         begin, buffer = _aligned(bytes(packed))
         ranges = [*memory, *self._variables(self._kernels[launch.kernel][0])[1]]
         packed_ranges = (RangeStructure * max(1, len(ranges)))(
-            *(RangeStructure(r.begin, r.end, r.writable, i, r.name.encode()) for i, r in enumerate(ranges))
+            *(
+                RangeStructure(r.begin, r.end, r.first, r.step, r.copies, r.writable, i, r.name.encode())
+                for i, r in enumerate(ranges)
+            )
         )
         kept += [buffer, packed_ranges, program]
         structure.program = ctypes.pointer(program.structure)

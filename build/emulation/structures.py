@@ -36,6 +36,9 @@ class RangeStructure(ctypes.Structure):
     _fields_ = (
         ("begin", c_uint64),
         ("end", c_uint64),
+        ("first", c_uint64),
+        ("step", c_uint64),
+        ("copies", c_uint32),
         ("writable", c_uint32),
         ("number", c_uint32),
         ("name", c_char_p),

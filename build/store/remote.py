@@ -166,13 +166,13 @@ class _Threads:
 
 
 def _serve(jobs: _Jobs) -> None:
-    while (one := jobs.get()) is not None:
-        job, future = one
+    while (entry := jobs.get()) is not None:
+        job, future = entry
         try:
             future.set_result(job())
         except BaseException as error:
             future.set_exception(error)
-        del one, job, future  # a job keeps the store alive
+        del entry, job, future  # a job keeps the store alive
 
 
 def _end(jobs: _Jobs, count: int) -> None:

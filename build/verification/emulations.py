@@ -24,7 +24,7 @@ from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
 from precast.build.verification.evidence import date
 from precast.build.verification.kept_ptx import KeptPtx
-from precast.kernels.authoring.launching.cases import LeftOut, Selected
+from precast.kernels.authoring.launching.cases import LeftOut, Selected, declaration_for
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader.contract.format import fields
@@ -33,7 +33,7 @@ from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.evidence import EMULATION
 
-EMULATOR = 2  # raise it when the emulator finds more, or computes otherwise
+EMULATOR = 3  # raise it when the emulator finds more, or computes otherwise
 DELAYS = (200, 0, 5000)  # turns; with one alone, a fault may stay hidden that another shows
 MOST = 1 << 20  # elements of a problem
 _BUDGET = 1 << 25  # warp instructions of a variant: a few seconds
@@ -152,10 +152,12 @@ class Emulations:
         artifact = next((a for a in self._cache.op(op).artifacts if a.key == key), None)
         if artifact is None:
             return _lost(problem, f"{self._cache.path} was replaced while this ran: run it again")
+        ranks = artifacts_of_ranks(self._cache.op(op).artifacts, artifact, declaration_for(op, artifact).rank_key)
         request = {
             "op": op,
             "key": key,
             "ptx": self._ptx.text(op, artifact),
+            "ranks": [[each.key, self._ptx.text(op, each)] for each in ranks],
             "seed": seed,
             "problem": problem,
             "most": how.most if most is None else min(most, how.most),
@@ -203,6 +205,18 @@ class Emulations:
         return ChildProcess(
             "emulation.emulator_main", name="emulating process", settings=settings, environment=environment
         )
+
+
+def artifacts_of_ranks(artifacts: Sequence[Artifact], artifact: Artifact, key: str) -> list[Artifact]:
+    """The artifacts that differ from this only in their rank, which is its ``key``, in order; none without a key."""
+    if not key:
+        return []
+
+    def others(each: Artifact) -> tuple[str, str, Mapping[str, Any]]:
+        return str(each.target), each.kind, {n: v for n, v in each.config.items() if n != key}
+
+    same = [each for each in artifacts if others(each) == others(artifact)]
+    return sorted(same, key=lambda each: int(str(each.config[key])))
 
 
 def _lost(problem: Mapping[str, int] | None, fault: str) -> tuple[Check, ...]:

@@ -23,6 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
 Peers = Callable[[Config, Mapping[str, Any]], Mapping[str, Callable[[], Any]]]
+Arguments = Mapping[str, Any]
+Passes = Callable[[Config, Mapping[str, Any]], "Arguments | Sequence[Arguments]"]
 _ATTRIBUTE = "__precast__"
 SPEED_FACTS = (
     "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
@@ -109,6 +111,11 @@ class Declaration:
     - ``part``: of a function that compiles several objects, how each is verified, by its name; None where it cannot be.
     - ``ranks``: of a kernel that several GPUs launch together, how many these are and what each learns of the others.
       ``verify`` launches all of them at once. It is not timed.
+    - ``passes``: what the kernel is passed beside what ``inputs`` makes, or in place of it, from all that this makes:
+      addresses of tensors, also as ``Multicast``, or a ``Window``. Then ``outputs`` may name tensors that are reached
+      through these.
+    - ``rank_key``: the key of the config that has a rank's number, where each rank has a kernel of its own and all must
+      run at once. Then ``passes`` returns the arguments of each rank, and the variants of all are emulated together.
     - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
@@ -139,6 +146,8 @@ class Declaration:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     part: Callable[[str, Config, Target], Part | None] | None = None
     ranks: Ranks | None = None
+    passes: Passes | None = None
+    rank_key: str = ""
     launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
@@ -160,10 +169,19 @@ class Declaration:
         'norm.first'
         """
         part = self.part(name, config, target) if self.part else None
-        own = {} if part is None else {f.name: getattr(part, f.name) for f in fields(part)}
-        problems = own.pop("problems", None)
-        named: Any = None if problems is None else lambda config: problems
-        return replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=named, **own)
+        alone = replace(self, op=f"{self.op}.{name}", part=None, parts={}, problems=None)
+        return alone if part is None else alone.verified_by(part)
+
+    def verified_by(self, part: Part) -> Declaration:
+        """The declaration with what verifies it.
+
+        >>> part = Part(problems=[{"n": 1}], inputs=dict, outputs=("out",), reference=lambda config, values: {})
+        >>> Declaration(op="norm", keys=()).verified_by(part).verifiable
+        True
+        """
+        own = {f.name: getattr(part, f.name) for f in fields(part)}
+        problems = own.pop("problems")
+        return replace(self, problems=lambda config: problems, **own)
 
     @property
     def verifiable(self) -> bool:
@@ -192,6 +210,8 @@ def kernel(
     arguments: Names | None = None,
     part: Callable[[str, Config, Target], Part | None] | None = None,
     ranks: Ranks | None = None,
+    passes: Passes | None = None,
+    rank_key: str = "",
     launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
     imports: Sequence[str] = (),
@@ -228,6 +248,8 @@ def kernel(
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             part=part,
             ranks=ranks,
+            passes=passes,
+            rank_key=rank_key,
             launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),

@@ -10,12 +10,15 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from precast.kernels.authoring.adapter import adapt_class, adapt_function, adapt_library
+from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.errors import SourceError, UnknownOp
 from precast.kernels.authoring.extras import installing
-from precast.loader.contract.format.config import suggest
+from precast.loader.contract.format.config import Config, suggest
 from precast.loader.contract.format.patterns import OP_NAME
+from precast.loader.contract.format.target import Target
 
 GROUP = "precast.kernels"
+REFERENCES = "precast.references"
 _FUNCTION_REF = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:@([a-z][a-z0-9_]*))?")
 
 
@@ -79,6 +82,21 @@ def find(op: str, registered: Iterable[EntryPoint] | None = None) -> FunctionRef
             "uninstall one, or name the function with 'compile:'"
         )
     return min(functions)
+
+
+def reference_for(op: str, config: Config, target: Target) -> Part | None:
+    """What verifies an op whose function declares no reference: what an installed distribution registers for it.
+
+    It is a function from a config and a target to a ``Part``, under the op's name in the group ``precast.references``.
+
+    >>> reference_for("json.dumps", {}, Target.parse("sm_100a")) is None
+    True
+    """
+    for point in entry_points(group=REFERENCES):
+        if point.name == op:
+            part: Part | None = load(FunctionRef.parse(point.value))(config, target)
+            return part
+    return None
 
 
 def load(source: FunctionRef) -> Callable[..., Any]:

@@ -145,17 +145,17 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
     but old kernels (before 5.9) number inodes with 32 bits and start again. So the path of the returned
     library is checked, and if it is another one, a file with another inode is tried.
 
-    The linker tells the path to those who ask which libraries are open. Who then reads symbols from there, as TVM-FFI
-    does for the traceback of an error, would read a file of the program that has the number N by now, and an empty one
-    ends the process with a bus error. So the path becomes one that does not exist.
+    Code that lists the open libraries gets that path, and reads symbols from it, as TVM-FFI does for the traceback
+    of an error. The number N is another file's by then, and reading an empty file ends the process with a bus
+    error. So the path is replaced by one that does not exist.
     """
     held: list[int] = []
     try:
         for _ in range(_TRIES):
             held.append(_memory_file(code, label))
-            place = f"{digest_path(sha256)}{held[-1]}"
-            library = _dlopen(_MEMORY + place, label)
-            if _link_info(library).path == _OPENED + place:
+            name = f"{digest_path(sha256)}{held[-1]}"
+            library = _dlopen(_MEMORY + name, label)
+            if _link_info(library).path == _OPENED + name:
                 return library
         raise LoadError(f"the dynamic linker takes {label} for a library that is open already: restart the process")
     except OSError as error:
@@ -233,7 +233,7 @@ def _link_map(library: int) -> tuple[int, int]:
 
 
 def _rename(library: int) -> None:
-    """Give a library that was opened from a memory file the path by which nobody opens anything."""
+    """Replace the path of a library that was opened from a memory file by one that does not exist."""
     _, path = _link_map(library)
     if path and ctypes.string_at(path).startswith(_MEMORY.encode()):
         ctypes.memmove(path, _OPENED.encode(), len(_OPENED))

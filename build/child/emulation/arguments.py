@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ctypes import c_int64, c_void_p
 from typing import Any
 
+from precast.kernels.authoring.composition.addresses import Multicast, Window
 from precast.loader.contract.abi.dlpack import DEVICES, ManagedTensor, Tensor, dtype_code
 from precast.loader.contract.abi.tvm_ffi_abi import (
     ARRAY,
@@ -47,7 +48,7 @@ class Packer:
     def value(self, argument: Argument, value: Any) -> AnyValue:
         """One argument as host code takes it."""
         if hasattr(value, "data_ptr"):
-            if argument.kind == "pointer":
+            if argument.kind == "pointer" or (argument.kind == "scalar" and isinstance(value, Multicast)):
                 return number_value(int(value.data_ptr()))
             return pointer_value(TENSOR, ctypes.addressof(self._tensor(argument, value)))
         return self._plain(argument, value)
@@ -141,8 +142,15 @@ def drawn(argument: Argument, value: Any) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """The tensors of an argument, which may be a tuple, or an address with its tensor."""
-    if hasattr(value, "data_ptr"):
+    """The tensors of an argument, which may be a tuple, or an address with its tensor.
+
+    Multicast memory has none: its copies are tensors of their own.
+    """
+    if isinstance(value, Window):
+        yield value.tensor
+    elif isinstance(value, Multicast):
+        return
+    elif hasattr(value, "data_ptr"):
         yield value
     elif hasattr(value, "tensor"):  # an address that keeps its tensor
         yield value.tensor

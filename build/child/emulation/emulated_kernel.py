@@ -8,8 +8,10 @@ from typing import Any
 
 from precast.build.child.emulation.arguments import CallError, tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
+from precast.build.child.emulation.ranks_code import of_rank
 from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.guarded import end_of
 from precast.kernels.authoring.verification.scenarios import Schedule
@@ -126,7 +128,7 @@ class EmulatedKernel(Kernel):
         launches = [
             replace(launch, device=rank)
             for rank, values in enumerate(ranks.calls)
-            for launch in self._host.launches(values)
+            for launch in of_rank(self._host, rank).launches(values)
         ]
         self._emulate(launches, memory)
 
@@ -140,7 +142,18 @@ class EmulatedKernel(Kernel):
                 for tensor in tensors_in(value)
                 if tensor.numel()
             ]
+            if isinstance(value, Multicast):
+                ranges.append(_multicast(argument.name, value))
         return ranges
+
+
+def _multicast(name: str, memory: Multicast) -> MemoryRange:
+    """The addresses of multicast memory, with its copies."""
+    first, copy = int(memory.copies.data_ptr()), memory.copies[0]
+    end = MULTICAST + end_of(copy)
+    return MemoryRange(
+        MULTICAST + first, end, writable=True, name=name, copies=memory.count, first=first, step=memory.step
+    )
 
 
 class _Gathered(EmulatedKernel):

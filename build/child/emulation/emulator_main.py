@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.opener import EmulatedOpener
 from precast.build.child.emulation.problems import Emulated, emulate
 from precast.build.child.recording_runtime import RecordingRuntime
@@ -18,6 +19,7 @@ from precast.build.ipc.message import Message
 from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.tensors import emulated_multiprocessors
 from precast.kernels.authoring.verification.check import Check
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.errors import IntegrityError
 from precast.loader.resolve.cache import Cache
 
@@ -46,7 +48,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
         instructions = 0
         try:
             written = {*declaration.outputs, *declaration.workspace}
-            kernel = opener.open(op, artifact, request["ptx"], written=written, limit=request["limit"])
+            kernel = _opened(opener, cache, op, artifact, request, written)
             with emulated_multiprocessors(kernel.options.multiprocessors):
                 for check in emulate(kernel, declaration, artifact.config, Emulated.parse(request)):
                     if kernel.spent.refused:
@@ -58,6 +60,22 @@ def start(settings: Mapping[str, Any]) -> Answer:
         return Message({"checks": [check.to_json() for check in checks], "instructions": instructions})
 
     return answer
+
+
+def _opened(
+    opener: EmulatedOpener,
+    cache: Cache,
+    op: str,
+    artifact: Artifact,
+    request: Mapping[str, Any],
+    written: Collection[str],
+) -> EmulatedKernel:
+    """An artifact as a kernel, or with those of the other ranks that must run with it."""
+    if not request["ranks"]:
+        return opener.open(op, artifact, request["ptx"], written=written, limit=request["limit"])
+    artifacts = {each.key: each for each in cache.op(op).artifacts}
+    ranks = [artifacts[key] for key, _ in request["ranks"]]
+    return opener.open_ranks(op, ranks, [text for _, text in request["ranks"]], written=written, limit=request["limit"])
 
 
 def _refused(error: Unsupported) -> Message:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.host_code import HostCode, ObjectCode, ProgramCode
+from precast.build.child.emulation.ranks_code import RanksCode, ranked
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.emulation.emulator import Emulator, ScheduleOptions
 from precast.build.emulation.errors import Unsupported
@@ -47,6 +48,31 @@ class EmulatedOpener:
         facts = numbers_of(artifact)
         options = ScheduleOptions(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
         return EmulatedKernel(op, artifact, self._host_code(artifact, kernels, facts), emulator, options, written)
+
+    def open_ranks(
+        self,
+        op: str,
+        artifacts: Sequence[Artifact],
+        texts: Sequence[str],
+        *,
+        written: Collection[str] | None = None,
+        limit: int = 0,
+    ) -> EmulatedKernel:
+        """The artifacts of all ranks as one kernel, which launches them together."""
+        names = [[r.kernel for r in artifact.resources] for artifact in artifacts]
+        renamed = []
+        for rank, (text, kernels) in enumerate(zip(texts, names, strict=True)):
+            for kernel in kernels:
+                text = text.replace(kernel, ranked(kernel, rank))
+            renamed.append(text)
+        emulator = Emulator(renamed)
+        facts = numbers_of(artifacts[0])
+        hosts = []
+        for rank, artifact in enumerate(artifacts):
+            sizes = {k: [s for _, s in emulator.program(ranked(k, rank)).parameters] for k in names[rank]}
+            hosts.append(self._host_code(artifact, sizes, facts))
+        options = ScheduleOptions(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
+        return EmulatedKernel(op, artifacts[0], RanksCode(hosts), emulator, options, written)
 
     def _host_code(self, artifact: Artifact, kernels: Mapping[str, list[int]], facts: Mapping[str, int]) -> HostCode:
         if artifact.kind == "cubin":

@@ -70,6 +70,8 @@ class Trials:
         declaration, config = case.declaration, case.artifact.config
         if declaration.inputs is None:
             raise DeclarationError(f"{case.op} cannot be measured: give its @kernel inputs")
+        if declaration.passes is not None:
+            raise DeclarationError(f"{case.op} takes addresses of other GPUs: it is not measured alone; leave it out")
         if declaration.ranks is not None:
             raise DeclarationError(f"{case.op} waits for other ranks: it cannot be measured alone; leave it out")
         mine = canonical({name: to_json(value) for name, value in config.items()})

@@ -35,3 +35,4 @@ class Part:
     tolerance: Callable[[Config], Any] | None = None
     special_values: tuple[str, ...] = ()
     deterministic: bool = True
+    passes: Callable[[Config, Mapping[str, Any]], Any] | None = None

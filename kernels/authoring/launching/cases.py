@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from precast.kernels.authoring.declare import Declaration, Problem, declaration_of
-from precast.kernels.authoring.registry import FunctionRef, find, load
+from precast.kernels.authoring.registry import FunctionRef, find, load, reference_for
 from precast.kernels.authoring.timing.bench import is_layout
 from precast.loader import Kernel, current_session
 from precast.loader.contract.format.artifact import Artifact
@@ -170,7 +170,15 @@ def filled(given: Problem, declared: Sequence[Problem]) -> dict[str, int]:
 
 
 def declaration_for(op: str, artifact: Artifact) -> Declaration:
-    """The declaration of the function that the artifact was built from."""
+    """The declaration of the function that the artifact was built from, with a reference that is registered for it."""
+    declared = _declared(op, artifact)
+    if declared.verifiable:
+        return declared
+    part = reference_for(op, artifact.config, artifact.target)
+    return declared if part is None else declared.verified_by(part)
+
+
+def _declared(op: str, artifact: Artifact) -> Declaration:
     function = load(source_of(op, artifact))
     whole, part = _part(op, artifact)
     if part and not _unregistered(artifact):

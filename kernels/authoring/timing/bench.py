@@ -120,6 +120,8 @@ def bench(
     """
     if declaration.inputs is None:
         raise DeclarationError(f"{declaration.op} cannot be benched: give its @kernel inputs")
+    if declaration.passes is not None:
+        raise DeclarationError(f"{declaration.op} takes addresses of other GPUs: time it in a program on all of them")
     if declaration.ranks is not None:
         raise DeclarationError(f"{declaration.op} waits for other ranks: time it in a program that launches all")
     for problem in problems:

@@ -14,6 +14,7 @@ from typing import Any
 from precast.kernels.authoring.composition.ranks import Ranks
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.bound_call import bound
+from precast.kernels.authoring.verification.passing import Passing
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.values import replace as replaced
@@ -92,8 +93,14 @@ class Together:
 def together(
     launch: Callable[..., Any], declaration: Declaration, config: Config
 ) -> tuple[Callable[..., Any], Declaration]:
-    """The launch of all ranks as one, and its declaration; both as they are where there is but one rank."""
+    """The launch of all ranks as one, and its declaration; both as they are where there is but one rank.
+
+    What the kernel is passed is made of the tensors first, where its author declares that.
+    """
     ranks = declaration.ranks
+    if declaration.passes is not None:
+        written = frozenset({*declaration.outputs, *declaration.workspace})
+        return Passing(launch, declaration.passes, config, written), declaration
     if ranks is None:
         return launch, declaration
     count = ranks.count(config)

@@ -12,6 +12,7 @@ from typing import Any
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError, SourceError
 from precast.kernels.authoring.verification.check import Check, sizes
+from precast.kernels.authoring.verification.passing import Passing
 from precast.kernels.authoring.verification.raised import described
 from precast.kernels.authoring.verification.runs import Launch, Runs
 from precast.kernels.authoring.verification.scenarios import FIRST, Schedule, scenarios
@@ -143,6 +144,9 @@ class _OneProblem:
         values = self.declaration.inputs(self.config, problem, device=self.device, seed=seed)
         if self.most is not None and sum(v.numel() for v in values.values() if hasattr(v, "numel")) > self.most:
             yield _left_out(problem, _too_large(self.most))
+            return
+        if self.gpu and isinstance(self.launch, Passing) and (reason := self.launch.obstacle(values)):
+            yield _left_out(problem, reason)
             return
         runs = Runs(self.launch, self.declaration, self.config, self.device, problem, values)
         empty = all(values[name].numel() == 0 for name in runs.outputs)

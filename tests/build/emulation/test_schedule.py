@@ -136,3 +136,19 @@ def test_multiprocessors() -> None:
     out = np.zeros((10, 2), np.uint32)
     run_ptx(kernel(body, "u64 out"), [out], grid=10, block=1, multiprocessors=4)
     assert (out[:, 0] < 4).all() and len(set(out[:, 0].tolist())) == 4 and (out[:, 1] == 4).all()
+
+
+def test_a_warp_that_polls_two_flags_leaves_its_turn_to_others() -> None:
+    """Where it reads the first one again, it waits: else its whole turn is spent at it."""
+    work = 100_000
+    body = f"""
+    mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 32; @%p1 bra WORK;
+    WAIT: ld.volatile.global.u32 %r2, [out]; ld.volatile.global.u32 %r3, [out+4]; and.b32 %r2, %r2, %r3;
+    setp.eq.u32 %p2, %r2, 0; @%p2 bra WAIT; bra END;
+    WORK: mov.u32 %r4, 0;
+    LOOP: add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, {work}; @%p3 bra LOOP;
+    st.volatile.global.u32 [out], 1; st.volatile.global.u32 [out+4], 1;
+    END:
+    """
+    counts = run_ptx(kernel(body, "u64 out"), [np.zeros(2, np.uint32)], block=64)
+    assert 3 * work < counts.instructions < 3 * work + 1000

@@ -30,7 +30,7 @@ from tests.helpers.native.libprecast_api import (
     real,
     several,
 )
-from tests.helpers.open_libraries import open_libraries
+from tests.helpers.native.open_libraries import open_libraries
 
 FLOAT32, BFLOAT16 = {"dtype": "float32"}, {"dtype": "bfloat16"}
 

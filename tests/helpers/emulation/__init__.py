@@ -11,6 +11,7 @@ import numpy
 
 from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
 from precast.build.emulation.interpreter_library import InterpreterLibrary, find_library
+from precast.kernels.authoring.composition.addresses import Multicast
 
 SANITIZED = "PRECAST_TEST_SANITIZED"  # a process in which the interpreter checks its own memory accesses
 Sizes = int | tuple[int, ...]
@@ -65,7 +66,8 @@ def run_ptx(
     text
         A module; ``name`` picks one of its kernels.
     arguments
-        For each parameter an array of numpy or torch, which is passed by its address, a number, or bytes.
+        For each parameter an array of numpy or torch, which is passed by its address, a number, bytes, or the address
+        of multicast memory, all of whose copies the kernel may write.
     read_only
         The places of arrays that the kernel may only read.
     repeat, overlap
@@ -77,7 +79,9 @@ def run_ptx(
     memory, parameters = [], []
     for place, argument in enumerate(arguments):
         address = _address(argument)
-        if address is not None:
+        if isinstance(argument, Multicast):
+            memory += _multicast(argument, f"argument {place}")
+        elif address is not None:
             memory.append(MemoryRange(address, address + _bytes(argument), place not in read_only, f"argument {place}"))
         parameters.append(_packed(argument if address is None else address, sizes[place]))
     launch = EmulatedLaunch(
@@ -101,6 +105,15 @@ def _address(argument: Any) -> int | None:
     if hasattr(argument, "__array_interface__"):
         return int(argument.__array_interface__["data"][0])
     return None
+
+
+def _multicast(memory: Multicast, name: str) -> list[MemoryRange]:
+    first, size = int(memory.copies.data_ptr()), memory.copies[0].numel() * memory.copies.element_size()
+    begin, end = memory.data_ptr(), first + (memory.count - 1) * memory.step + size
+    return [
+        MemoryRange(first, end, True, f"the copies of {name}"),
+        MemoryRange(begin, begin + size, True, name, copies=memory.count, first=first, step=memory.step),
+    ]
 
 
 def _bytes(argument: Any) -> int:

@@ -16,7 +16,7 @@ from precast.loader.launch import library
 from tests.helpers.caches import NUMBER_MARK as MARK
 from tests.helpers.caches import NUMBER_SOURCE as SOURCE
 from tests.helpers.caches import Native, compiler
-from tests.helpers.open_libraries import open_libraries
+from tests.helpers.native.open_libraries import open_libraries
 
 CYCLES = """
 import ctypes, os, sys

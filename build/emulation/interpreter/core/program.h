@@ -121,6 +121,8 @@ struct Program {
 
 struct Range { // memory that a launch may touch
   u64 begin, end;
+  u64 first, step; // of multicast memory: where its first copy is, and how far the copies are apart
+  u32 copies;      // 0: not multicast memory
   u32 writable;
   u32 number; // in the call's list of ranges
   const char *name;

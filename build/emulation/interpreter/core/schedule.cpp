@@ -83,7 +83,7 @@ Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
     ++changes;
   }
   current_ = &warp;
-  warp.polled = ~0ull;
+  warp.polled.count = 0;
   const u64 before = counts.instructions;
   const Turn result = execute(warp, budget);
   if (result == Turn::Blocked) ++counts.spins;

@@ -24,6 +24,19 @@ struct Group { // lanes of a warp at one instruction
 
 struct Block;
 
+// The addresses that loads which may wait for another thread have read in a turn: one that comes again polls.
+struct Polled {
+  static constexpr u32 MOST = 8;
+  u64 addresses[MOST];
+  u32 count = 0;
+  bool again(u64 address) {
+    for (u32 i = 0; i < count && i < MOST; ++i)
+      if (addresses[i] == address) return true;
+    addresses[count++ % MOST] = address;
+    return false;
+  }
+};
+
 struct Warp {
   Block *block = nullptr;
   u32 index = 0; // in its block
@@ -36,7 +49,7 @@ struct Warp {
   bool done = false;
   bool spun = false; // its last turn was spent while lanes were apart
   u64 turns = 0;
-  u64 polled = ~0ull; // the address that a load which may wait for another thread read last
+  Polled polled;
   u64 cluster_phase = 0;
   bool cluster_arrived = false;
   std::unique_ptr<struct AsyncState> async; // sync/async_state.h: groups of copies and products under way

@@ -45,9 +45,7 @@ Outcome atomic(Machine &machine, Warp &warp, const Insn &insn, u32 active, u32 e
     return Outcome::Next;
   }
   const u64 first = addresses[u32(__builtin_ctz(active))];
-  const bool again = warp.polled == first;
-  warp.polled = first;
-  return again ? Outcome::Yield : Outcome::Next;
+  return warp.polled.again(first) ? Outcome::Yield : Outcome::Next;
 }
 
 template <class T, class F> auto joined(F f) { // f of two values of type T, whose bits are in memory

@@ -46,9 +46,7 @@ template <class T, class R> Outcome load(Machine &machine, Warp &warp, const Ins
   if (!strong) return Outcome::Next;
   order_accesses(machine, warp, insn.a[2], addresses, true, false, active);
   const u64 first = addresses[u32(__builtin_ctz(active))];
-  const bool again = warp.polled == first;
-  warp.polled = first;
-  return again ? Outcome::Yield : Outcome::Next;
+  return warp.polled.again(first) ? Outcome::Yield : Outcome::Next;
 }
 
 // Parameters are the same for all lanes: a[0], a[1] are the registers in the pool, `immediate` the offset.

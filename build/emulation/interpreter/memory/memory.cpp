@@ -15,7 +15,7 @@ const Range *Memory::covering(const Launch &launch, u64 address, u64 bytes, bool
   if (last && address >= last->begin && address + bytes <= last->end) return last;
   for (u32 i = 0; i < launch.range_count; ++i) {
     const Range &range = launch.ranges[i];
-    if (address < range.begin || address + bytes > range.end || (write && !range.writable)) continue;
+    if (range.copies || address < range.begin || address + bytes > range.end || (write && !range.writable)) continue;
     last = &range;
     return last;
   }
@@ -32,6 +32,8 @@ void Memory::refuse(const Launch &launch, u64 address, u64 bytes, Access access,
   bool behind = false;
   for (u32 i = 0; i < launch.range_count; ++i) {
     const Range &range = launch.ranges[i];
+    if (address >= range.begin && address + bytes <= range.end && range.copies)
+      throw Fault(fault::OUT_OF_BOUNDS, what + " of " + range.name + ", which is multicast memory: use multimem", lane);
     if (address >= range.begin && address + bytes <= range.end)
       throw Fault(fault::READ_ONLY,
                   what + ": byte " + std::to_string(address - range.begin) + " of " + range.name + ", an input", lane);
@@ -58,6 +60,17 @@ u8 *Memory::global(const Launch &launch, u64 address, u64 bytes, Access access, 
     return reinterpret_cast<u8 *>(uintptr_t(address));
   }
   refuse(launch, address, bytes, access, lane);
+}
+
+const Range &Memory::multicast(const Launch &launch, u64 address, u64 bytes, u32 lane) const {
+  for (u32 i = 0; i < launch.range_count; ++i) {
+    const Range &range = launch.ranges[i];
+    if (range.copies && address >= range.begin && address + bytes <= range.end) return range;
+  }
+  throw Fault(fault::OUT_OF_BOUNDS,
+              "multimem of " + std::to_string(bytes) + " bytes at " + hex(address) +
+                  ", where the launch has no multicast memory",
+              lane);
 }
 
 Block &Memory::owner(Block &mine, u32 address, u32 lane) {

@@ -26,6 +26,8 @@ public:
   u8 *global(const Launch &launch, u64 address, u64 bytes, Access access, u32 lane = ~0u);
   u8 *shared(Block &mine, u32 address, u32 bytes, u32 lane = ~0u); // an address with the block's rank
   Block &owner(Block &mine, u32 address, u32 lane = ~0u);
+  // The multicast memory that holds an access. What is touched are its copies.
+  const Range &multicast(const Launch &launch, u64 address, u64 bytes, u32 lane) const;
 
 private:
   bool quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active,

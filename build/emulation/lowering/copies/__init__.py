@@ -1,1 +1,1 @@
-"""Copies: cp.async, bulk copies, copies by tensor maps, and changes of these."""
+"""Copies: cp.async, bulk copies, copies by tensor maps, changes of these, and stores to the memory of several GPUs."""

@@ -101,9 +101,9 @@ _Noreturn static void refused(struct call *call, const char *path, const char *l
  * the path spells the digest: equal paths then mean equal bytes. It also knows a library by its file's inode, whose
  * numbers begin again on old kernels; so it is asked which library it returned, and a file with another inode is tried.
  *
- * The linker tells the path to those who ask which libraries are open. Who then reads symbols from there, as TVM-FFI
- * does for the traceback of an error, would read a file of the program that has the number by now, and an empty one
- * ends the process with a bus error. So the path becomes one that does not exist.
+ * Code that lists the open libraries gets that path, and reads symbols from it, as TVM-FFI does for the traceback of an
+ * error. The number is another file's by then, and reading an empty file ends the process with a bus error. So the path
+ * is replaced by one that does not exist.
  */
 static void *open_bytes(struct call *call, struct text code, const char *sha256, const char *label) {
   int held[TRIES], count = 0, error = 0;
