@@ -15,7 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, BinaryIO, NoReturn, Protocol
 
 from precast.build.child.serve import failure, flush_output
@@ -37,6 +37,16 @@ _STOPPED_SECONDS = 5.0
 _ENDED = "the process of its module was ended"
 
 
+class Log(Protocol):
+    """A log for a forked process."""
+
+    def use(self) -> None:
+        """In the forked process: write to it from now on."""
+
+    def close(self) -> None:
+        """In its parent, when the process has ended."""
+
+
 class Work(Protocol):
     """The work of a module's process; ``compile`` runs in a separate process."""
 
@@ -55,6 +65,9 @@ class Work(Protocol):
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
 
+    def new_log(self) -> Log:
+        """A log of what native code requests, for the process that is forked next."""
+
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""
 
@@ -71,8 +84,10 @@ class ModuleProcess:
     def __init__(self, work: Work) -> None:
         requests, self._requests = os.pipe()
         replies, answers = os.pipe()
+        self._log = work.new_log()
         self.pid = _fork()
         if self.pid == 0:
+            self._log.use()
             os.close(self._requests)
             os.close(replies)
             _run_and_exit(lambda: _serve(os.fdopen(requests, "rb"), answers, work))
@@ -126,6 +141,7 @@ class ModuleProcess:
             os.waitpid(self.pid, 0)
         os.close(self._requests)
         self._replies.close()
+        self._log.close()
 
 
 def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
@@ -163,12 +179,14 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
 def _answer_in_process(request: Mapping[str, Any], work: Work) -> Message:
     """The reply to one request from a separate process; how that process ended if it does not reply."""
     answer, theirs = os.pipe()
+    log = work.new_log()
     pid = _fork()
     if pid == 0:
         os.close(answer)
+        log.use()
         _run_and_exit(lambda: _write(theirs, _answer(request, work)))
     os.close(theirs)
-    with os.fdopen(answer, "rb") as pipe:
+    with closing(log), os.fdopen(answer, "rb") as pipe:
         if _ends_first(pid, pipe.fileno()):
             end_descendants(os.getpid())  # one of them may hold the other end of the pipe
         with suppress(FormatError):

@@ -22,6 +22,7 @@ from precast.build.child.compiler.select_objects import Refused, select_objects,
 from precast.build.child.declaration_check import advice, wrong_names
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.kernel_facts import kernel_facts
+from precast.build.child.observe.native.native_observer import GivenLog
 from precast.build.child.observe.observer import Observer
 from precast.build.child.patches import Patches
 from precast.build.child.serve import Answer, failure, refusal, serve
@@ -168,6 +169,10 @@ class _Work:
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
         return self._observer.observed()
+
+    def new_log(self) -> GivenLog:
+        """A log of what native code requests, for the process that is forked next."""
+        return self._observer.new_log()
 
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""

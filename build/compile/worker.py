@@ -15,6 +15,7 @@ from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.build.link.observer_library import observed_environment
 from precast.build.link.toolchain import find_toolkit
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError, PrecastError
@@ -56,7 +57,9 @@ class Worker(ChildProcess):
                 "warm_up": warm_up,
                 "toolkit": find_toolkit(interpreter),
             },
-            environment=child_environment(os.environ, target=target, env=env, interpreter=interpreter),
+            environment=observed_environment(
+                child_environment(os.environ, target=target, env=env, interpreter=interpreter)
+            ),
             memory=memory,
             interpreter=interpreter,
         )

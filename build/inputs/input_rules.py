@@ -20,6 +20,7 @@ from precast.build.inputs.contents import changed, hash_file, kind_of
 from precast.build.inputs.input_answers import STANDARD, InputAnswers
 from precast.build.inputs.inputs import Inputs, is_name
 from precast.build.inputs.installation import normalised
+from precast.build.inputs.native_noise import RANDOM, is_noise
 from precast.build.inputs.observation import Ask, LoadedModule, Observation
 from precast.build.inputs.roots import PYTHON, TEMPORARY
 from precast.build.inputs.stamp import Stamp, stamp_of
@@ -27,7 +28,7 @@ from precast.build.inputs.stamp import Stamp, stamp_of
 _MOST_BEFORE = 64
 _SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/run/", "/sbin/", "/usr/", "/var/")
 _KERNEL = ("/proc/", "/sys/", "/dev/")
-_UNSTEADY = ("clock", "randomness", "network", "process", "host")
+_UNSTEADY = ("clock", "randomness", "network", "process", "host", "undeclared")
 _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -129,6 +130,8 @@ class InputRules:
             yield from self._missing(name, modules.get(name.rpartition(".")[0]))
         for ask in observation.asked:
             yield from self._asked(observation, ask, given)
+        for ask in observation.native:
+            yield from self._native(observation, ask, given)
         for library in observation.libraries:
             if not os.path.basename(library).startswith("libpython"):
                 yield from self._file(observation, "file", library, None)
@@ -171,6 +174,8 @@ class InputRules:
         if ask.kind in ("file", "folder") or (ask.kind in ("exists", "link") and by_author):
             yield from self._file(observation, ask.kind, ask.what, ask if by_author else None)
         elif ask.kind in ("library", "program") and ask.what.startswith("/"):
+            if os.path.realpath(ask.what) == os.path.realpath(self._answers.roots.interpreter.executable):
+                return  # the version of Python is an input already
             yield from self._file(observation, "file", ask.what, ask if by_author else None)
         elif ask.kind == "variable":
             if ask.what not in given and by_author:
@@ -182,6 +187,19 @@ class InputRules:
                 yield Unsteady(*ask)
             else:
                 yield ask.kind if ask.kind in ("variables", "distributions") else f"{ask.kind}:{ask.what}"
+
+    def _native(self, observation: Observation, ask: Ask, given: frozenset[str]) -> Iterator[str | Unsteady]:
+        """A request of native code or of a program that was started."""
+        roots = self._answers.roots
+        if is_noise(ask) or ask.file.startswith(self._machinery):
+            return
+        if ask.kind in ("exists", "file") and roots.is_above(ask.what):
+            return  # a program resolves its working folder
+        if ask.what in RANDOM:
+            ask = ask._replace(kind="randomness")
+        elif ask.kind == "exists" and os.path.dirname(ask.what) in roots.programs:
+            ask = ask._replace(kind="program", what=os.path.basename(ask.what))  # a shell looks for a program
+        yield from self._asked(observation, ask, given)
 
     def _file(self, observation: Observation, kind: str, path: str, author: Ask | None) -> Iterator[str | Unsteady]:
         """A file or folder as an input; ``author`` is the request if the author's code made it."""

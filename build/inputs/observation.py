@@ -31,6 +31,7 @@ _KINDS = (
     "network",
     "process",
     "host",
+    "undeclared",
 )
 
 
@@ -53,16 +54,20 @@ class LoadedModule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one compilation read. ``digests`` has the content of small files of authors, ``missing`` the modules that
+    """What one compilation read.
+
+    ``native`` has the requests of native code, with the library as their location, and of programs that were started,
+    with the code that started them. ``digests`` has the content of small files of authors, ``missing`` the modules that
     were not found, ``libraries`` the files of mapped libraries, ``path`` Python's path at the end; ``complete`` means
     that nothing was left out.
 
-    >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "stamps": {}, "digests": {}, "modules": [],
-    ...                    "missing": [], "libraries": [], "path": [], "complete": True}).asked[0].what
+    >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "native": [], "stamps": {}, "digests": {},
+    ...                    "modules": [], "missing": [], "libraries": [], "path": [], "complete": True}).asked[0].what
     'TILE'
     """  # words: allow
 
     asked: tuple[Ask, ...]  # words: allow
+    native: tuple[Ask, ...]
     stamps: Mapping[str, Stamp | None]
     digests: Mapping[str, str]
     modules: tuple[LoadedModule, ...]
@@ -75,6 +80,7 @@ class Observation:
         """This observation, joined with a later one of the same process."""
         return Observation(
             asked=self.asked + later.asked,
+            native=self.native + later.native,
             stamps={**self.stamps, **later.stamps},
             digests={**self.digests, **later.digests},
             modules=self.modules + later.modules,
@@ -87,10 +93,11 @@ class Observation:
     @classmethod
     def parse(cls, value: object) -> Observation:
         """Read what ``Observer.observed`` gave; raises FormatError."""
-        names = ("asked", "stamps", "digests", "modules", "missing", "libraries", "path", "complete")
+        names = ("asked", "native", "stamps", "digests", "modules", "missing", "libraries", "path", "complete")
         data = fields.known(fields.as_object(value), names)
         return cls(
             asked=_rows(data, "asked", 4, _ask),
+            native=_rows(data, "native", 4, _ask),
             stamps={_absolute(path): stamp for path, stamp in fields.table(data, "stamps", _stamp, most=_MOST).items()},
             digests=fields.table(data, "digests", _text, most=_MOST),
             modules=_rows(data, "modules", 3, _module),

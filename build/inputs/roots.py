@@ -98,6 +98,20 @@ class Roots:
         return "/".join(filter(None, (re.sub(r"^(path|site)[0-9]+$", r"\1", label), rest))) if label else path
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """The folders that programs are looked up in."""
+        return tuple(self.environment.get("PATH", os.defpath).split(os.pathsep))
+
+    def is_above(self, path: str) -> bool:
+        """Whether a path is one of these folders, or one that has it.
+
+        >>> Roots([Path("/work/kernels")], [], {}).is_above("/work"), Roots([], [], {}).is_above("/work/kernels/a")
+        (True, False)
+        """
+        start = os.path.join(path, "")
+        return any(prefix.startswith(start) for prefix, _ in self._prefixes)
+
+    @property
     def sites(self) -> tuple[str, ...]:
         """The folders that distributions are installed into."""
         return tuple(folder for folder in self.path if self._label(folder) == "site")

@@ -53,6 +53,9 @@ FIXED: Mapping[str, str] = MappingProxyType(
 )
 """Variables set in every child process. Nothing overrides them."""
 
+HERMETIC = "PRECAST_HERMETIC"
+"""The variable with which a variant is compiled hermetically: the key covers it as any that is passed."""
+
 _SAME = "builds must be reproducible: remove it"
 _RESERVED: Mapping[str, str] = MappingProxyType(
     {
@@ -122,6 +125,7 @@ def child_environment(
     variables = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
     for name in WATCHING:  # for services: a log must not be an input of a compilation
         variables.pop(name, None)
+    variables.pop(HERMETIC, None)  # only what a key covers makes a compilation hermetic
     variables = interpreter.environment(variables)
     variables |= DEFAULTS
     variables |= env or {}

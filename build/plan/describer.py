@@ -18,6 +18,7 @@ from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.build.link.observer_library import observed_environment
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
@@ -93,7 +94,9 @@ def describing(
         "describer_main",
         name=_NAME,
         settings={"target": str(target), "search": [str(folder) for folder in search]},
-        environment=child_environment(os.environ, target=target, env=env, interpreter=interpreter),
+        environment=observed_environment(
+            child_environment(os.environ, target=target, env=env, interpreter=interpreter)
+        ),
         interpreter=interpreter,
     ) as child:
         yield Describer(child, limit)

@@ -28,6 +28,7 @@ from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
+from precast.build.link.observer_library import observed_environment
 from precast.build.link.toolchain import find_cuda, packages_for
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
@@ -183,7 +184,9 @@ def _start(run: Run) -> ChildProcess:
             "folder": str(run.manifest.path.absolute().parent),
             "observed": not isinstance(run.program, Script),
         },
-        environment=child_environment(os.environ, target=run.target, env=dict(run.env), interpreter=run.interpreter),
+        environment=observed_environment(
+            child_environment(os.environ, target=run.target, env=dict(run.env), interpreter=run.interpreter)
+        ),
         interpreter=run.interpreter,
     )
     child.send(Message({"runs": list(run.requests)}))

@@ -92,6 +92,7 @@ class Report:
     facts: tuple[Built, ...] = ()
     tuning: Fitted | None = None  # if manifests name measurements, and a cache was written
     advice: tuple[tuple[Variant, str], ...] = ()  # what authors should correct or add, each with a variant
+    unobserved: str = ""  # the reason why native code and other programs were not observed
 
     @property
     def complete(self) -> bool:
@@ -134,5 +135,6 @@ class Report:
             "unsteady": [b.to_json() for b in self.unsteady()],
             "unlaunchable": [b.to_json() for b in self.unlaunchable()],
             "advice": [{"variant": str(variant), "text": text} for variant, text in self.advice],
+            "unobserved": self.unobserved,
             **({} if self.tuning is None else {"tuning": self.tuning.to_json()}),
         }

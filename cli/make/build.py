@@ -77,6 +77,7 @@ def command(
     ] = False,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
+    hermetic: options.Hermetic = False,
     emit: options.Emit = None,
     find_links: options.FindLinks = None,
     offline: options.Offline = False,
@@ -114,6 +115,7 @@ def command(
             name=name,
             retarget=retarget,
             pass_env=pass_env,
+            hermetic=hermetic,
             emit=emit,
             find_links=find_links,
             offline=offline,
@@ -300,6 +302,8 @@ def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ve
         print_message(f"skipped: {skipped.variant}: {skipped.reason}")
     for variant, text in report.advice:
         print_message(f"warning: {variant.location}: {text}")
+    if report.unobserved:
+        print_message(f"warning: reads by native code and other programs are not observed: {report.unobserved}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
@@ -308,11 +312,18 @@ def _print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ve
         print(_as_text(report, output))
 
 
+UNDECLARED = "(undeclared)"  # of what a hermetic build did not let the compilation read
+
+
 def _as_text(report: Report, output: Path) -> str:
     lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest() if b.seconds >= _SLOW]
     lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest() if b.size >= _LARGE]
     lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
-    lines += [f"untracked input: {b.variant}: {'; '.join(b.unsteady)}" for b in report.unsteady()]
+    for built in report.unsteady():
+        undeclared = [text for text in built.unsteady if UNDECLARED in text]
+        untracked = [text for text in built.unsteady if text not in undeclared]
+        lines += [f"undeclared input: {built.variant}: {'; '.join(undeclared)}"] if undeclared else []
+        lines += [f"untracked input: {built.variant}: {'; '.join(untracked)}"] if untracked else []
     lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]
     lines += [f"measured: {report.tuning}"] if report.tuning else []
     states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]

@@ -28,6 +28,7 @@ def command(
     jobs: options.Jobs = 0,
     profile: options.Profile = None,
     pass_env: options.PassEnv = None,
+    hermetic: options.Hermetic = False,
     find_links: options.FindLinks = None,
     offline: options.Offline = False,
     timeout: options.Timeout = 600.0,
@@ -42,9 +43,10 @@ def command(
     from precast.build.toolchains.plans import cache_folders
 
     manifests, cache = manifests_and_cache(paths)
-    plans = ManifestOptions(manifests=manifests, pass_env=pass_env, find_links=find_links, offline=offline).plans(
-        Profiles.named(profile or ())
+    read = ManifestOptions(
+        manifests=manifests, pass_env=pass_env, hermetic=hermetic, find_links=find_links, offline=offline
     )
+    plans = read.plans(Profiles.named(profile or ()))
     executor = Local(jobs or None)
     results: dict[str, Reproduction] = {}
     with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:

@@ -32,10 +32,11 @@ class ManifestOptions:
     emit: Sequence[str] | None = None
     find_links: Sequence[Path] | None = None
     offline: bool = False
+    hermetic: bool = False
 
     def groups(self) -> tuple[Group, ...]:
         """The manifests of each toolchain; no kernel is imported yet."""
-        from precast.build.ipc.environment import passed_variables
+        from precast.build.ipc.environment import HERMETIC, passed_variables
         from precast.build.toolchains.plans import groups_of_files
 
         for kind in self.emit or ():
@@ -45,7 +46,7 @@ class ManifestOptions:
             self.manifests,
             targets=self.target or (),
             name=self.name,
-            passed=passed_variables(self.pass_env or (), os.environ),
+            passed=passed_variables(self.pass_env or (), os.environ) | ({HERMETIC: "1"} if self.hermetic else {}),
             emit=tuple(self.emit or ()),
             retarget=self.retarget or (),
         )

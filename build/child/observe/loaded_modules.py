@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from precast.build.child.observe.code_locations import is_own, is_standard
@@ -53,12 +54,12 @@ class LoadedModules:
 class LastFinder:
     """The last of the import system's finders, which gets the names that no other one found."""
 
-    def __init__(self, missing: dict[str, None]) -> None:
-        self._missing = missing
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Record the name, which is missing."""
-        self._missing[name] = None
+        """Report the name, which is missing."""
+        self._note(name)
 
 
 def is_text(*values: str) -> bool:

@@ -9,31 +9,31 @@ library alone, as ``ThreadPoolExecutor.map(Path.read_text, ...)`` does, it is th
 Requests of the standard library during the import of one of its own modules have no location and are not recorded, nor
 are random names of temporary files.
 
-Not recorded are files and variables that native code or another program reads; that a program is started is.
+What native code and other programs read is recorded by ``precast.build.child.observe.native``, if the observer's
+library is loaded; otherwise, only that a program is started.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, is_standard, location_of_code
+from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, location_of_code
+from precast.build.child.observe.file_states import MOST, FileStates
+from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
+from precast.build.child.observe.import_calls import importing, in_module_code
 from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
+from precast.build.child.observe.native.native_observer import GivenLog, NativeObserver
 from precast.build.child.observe.source_only import import_from_source
-from precast.build.child.observe.thread_starts import ThreadStarts
+from precast.build.child.observe.thread_starts import UNKNOWN, ThreadStarts
 from precast.build.child.observe.written_files import WrittenFiles
-from precast.build.errors import ChangedInputError
-from precast.build.inputs.contents import SMALL, hash_file
-from precast.build.inputs.stamp import Stamp, stamp_of
 
 T = TypeVar("T")
-
-_MOST = 100_000  # entries; with more, the record is incomplete
+Row = tuple[str, str, str, int]
 
 
 class Observer:
@@ -41,26 +41,30 @@ class Observer:
 
     >>> observer = Observer()
     >>> sorted(observer.observed())
-    ['asked', 'complete', 'digests', 'libraries', 'missing', 'modules', 'path', 'stamps']
+    ['asked', 'complete', 'digests', 'libraries', 'missing', 'modules', 'native', 'path', 'stamps']
     """  # words: allow
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, str, str, int], None] = {}
+        self._asked: dict[Row, None] = {}
         self._recent: set[tuple[str, str, str]] = set()  # since begin()
-        self._stamps: dict[str, Stamp | None] = {}
-        self._digests: dict[str, str] = {}
+        self._states = FileStates()
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
-        self._reported = {"asked": 0, "stamps": 0, "missing": 0}  # how many of each were returned before
-        self._written = WrittenFiles()
+        self._native_requests: dict[Row, None] = {}
+        self._reported = {"asked": 0, "stamps": 0, "missing": 0, "native": 0}  # how many of each were returned before
+        self.written = WrittenFiles()
         self._threads = ThreadStarts()
         self._locations: dict[CodeType, str] = {}
         self._complete = True
         self._modules = LoadedModules()
+        self._native: NativeObserver | None = None
 
-    def install(self) -> Observer:
-        """Start to record. From now on, modules outside of installed distributions are compiled from their source."""
+    def install(self, *, started: bool = False) -> Observer:
+        """Start to record. From now on, modules outside of installed distributions are compiled from their source.
+
+        In a Python that an observed process has ``started``, all requests are written to the log of that process.
+        """
         from precast.build.child.observe.hooks.distribution_reads import watch_distributions
         from precast.build.child.observe.hooks.environment_reads import watch_environment
         from precast.build.child.observe.hooks.file_checks import watch_file_checks
@@ -69,16 +73,18 @@ class Observer:
         from precast.build.child.observe.hooks.unsteady_calls import watch_unsteady_calls
 
         import_from_source()
-        # Python imports these two before it runs anything.
-        self._missing.update(dict.fromkeys(n for n in ("sitecustomize", "usercustomize") if n not in sys.modules))
-        sys.meta_path.append(LastFinder(self._missing))
+        self._native = NativeObserver.join() if started else NativeObserver.start()
+        for name in ("sitecustomize", "usercustomize"):  # Python imports these two before it runs anything
+            if name not in sys.modules:
+                self._miss(name)
+        sys.meta_path.append(LastFinder(self._miss))
         watch_distributions(self.note)
         watch_environment(self.note)
         watch_file_checks(self._check)
         watch_host_queries(self.note)
-        watch_processes(self.note)
+        watch_processes(self.start_process, self.end_start)
         watch_unsteady_calls(self.note)
-        handlers = self._handlers()
+        handlers = audit_handlers(self)
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             handler = handlers.get(event)
@@ -87,6 +93,8 @@ class Observer:
                     handler(*arguments)
                 except Exception:  # an error here would become the caller's
                     self._complete = False
+                    if self._native is not None and self._native.forwards:
+                        self._native.forward("incomplete", event)
 
         sys.addaudithook(hook)
         return self
@@ -96,6 +104,11 @@ class Observer:
         location = self._location()
         if location is not None:
             self._note(kind, what, *location)
+
+    def new_log(self) -> GivenLog:
+        """A log of native code for a process that is forked next, which has recorded what this process has so far."""
+        self._collect()
+        return GivenLog(self._native)
 
     def begin(self) -> None:
         """Start to note which variables are read from here on, whether or not they were read before."""
@@ -117,45 +130,80 @@ class Observer:
 
         In a process that was forked after a call, these are only its own requests.
         """
+        self._collect()
         modules = self._modules.new_rows()
         self._complete &= self._modules.complete
         for path in self._imported - self._modules.files:  # a module that failed to import, or was run by a path
             self._note("file", path, "", 0)
         for _, file, _ in modules:
             if file is not None and not is_installed(file):
-                self._stamp(file)
-        libraries = loaded_libraries() - self._libraries
+                self._states.add(file)
+        libraries = loaded_libraries() - self._libraries - {self._native.library if self._native else ""}
         self._libraries |= libraries
-        stamped = sorted(self._new("stamps", self._stamps))
+        stamped = sorted(self._new("stamps", self._states.stamps))
         return {
-            "asked": [list(item) for item in sorted(self._new("asked", self._asked)) if not self._is_made_here(item)],
-            "stamps": {path: self._stamps[path] for path in stamped},
-            "digests": {path: self._digests[path] for path in stamped if path in self._digests},
+            "asked": self._new_requests("asked", self._asked),
+            "stamps": {path: self._states.stamps[path] for path in stamped},
+            "digests": {path: self._states.digests[path] for path in stamped if path in self._states.digests},
             "modules": [list(item) for item in modules],
+            "native": self._new_requests("native", self._native_requests),
             "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
             "libraries": sorted(libraries),
             "path": [item for item in sys.path if isinstance(item, str) and self._texts(item)],
             "complete": self._complete,
         }
 
-    def _is_made_here(self, item: tuple[str, str, str, int]) -> bool:
+    def _collect(self) -> None:
+        """Read what native code and other programs have requested."""
+        if self._native is None or self._native.forwards:
+            return
+        requests = self._native.read()
+        self._complete &= self._native.complete and requests.complete
+        for row in requests.python:
+            self._note(*row)
+        self._complete &= len(self._native_requests) + len(requests.native) < MOST
+        for row in requests.native[:MOST]:
+            if self._texts(row[1], row[2]):
+                self._native_requests[row] = None
+        for path, stamp in requests.stamps.items():
+            if self._texts(path):
+                self._states.add(path, stamp)
+        self._missing.update(dict.fromkeys(requests.missing))
+
+    def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
         process finds another state."""
-        if item[0] in ("exists", "folder") and self._written.is_removed(item[1]):
+        if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
             return True
-        return item[0] in ("file", "exists") and item[1] in self._written and self._stamps.get(item[1]) is None
+        by_others = self._native is not None and self._native.is_made(item[1])
+        if item[0] in ("file", "exists"):
+            return (by_others or item[1] in self.written) and self._states.stamps.get(item[1]) is None
+        return item[0] == "program" and by_others
+
+    def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
+        rows = [item for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
+        barred = self._native.is_barred if self._native is not None else lambda _: False
+        return [["undeclared" if barred(item[1]) else item[0], *item[1:]] for item in rows]
 
     def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
         """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""
         reported, self._reported[name] = self._reported[name], len(recorded)
         return islice(list(recorded), reported, None)
 
+    def _miss(self, name: str) -> None:
+        if self._native is not None and self._native.forwards:
+            self._native.forward("missing", name)
+        else:
+            self._missing[name] = None
+
     def _note(self, kind: str, what: str, file: str, line: int) -> None:
-        if len(self._asked) >= _MOST:
+        if self._native is not None and self._native.forwards:
+            self._native.forward(kind, what, file, line)
+        elif len(self._asked) >= MOST:
             self._complete = False
         elif self._texts(what, file):
             self._asked[kind, what, file, line] = None
-            if kind == "variable" and not _in_module_code():
+            if kind == "variable" and not in_module_code():
                 self._recent.add((kind, what, file))
 
     def _texts(self, *values: str) -> bool:
@@ -175,132 +223,78 @@ class Observer:
             if location is not SKIP:
                 return location, frame.f_lineno
             frame = frame.f_back
-        return self._threads.starter()
+        # A Python that was started may run the standard library alone, or the code of its option -c.
+        return self._threads.starter() or (UNKNOWN if self._native is not None and self._native.started else None)
 
-    def _handlers(self) -> dict[str, Callable[..., None]]:
-        def program(executable: Any, arguments: Any = (), *_: Any) -> None:
-            words = [arguments] if isinstance(arguments, (str, bytes, os.PathLike)) else list(arguments or ())
-            self._program(executable or words[0])
-            if len(words) > 2 and words[1] in ("-c", b"-c"):  # a shell's command line
-                shell(words[2])
-
-        def shell(command: Any) -> None:
-            self._program("/bin/sh")
-            self._program(os.fsdecode(command).strip().partition(" ")[0] or "sh")
-
-        def rename(source: Any, target: Any, *_: Any) -> None:
-            self._written.rename(_absolute(source), _absolute(target))
-
-        def thread(function: Any, *_: Any) -> None:
-            self._threads.add(function, self._location())
-
-        def library(name: Any) -> None:
-            if name:
-                self.note("library", _absolute(name) if "/" in os.fsdecode(name) else os.fsdecode(name))
-
-        def network(event: str) -> Callable[..., None]:
-            return lambda *_: self.note("network", event)
-
-        return {
-            "open": self._open,
-            "os.listdir": self._list,
-            "os.scandir": self._list,
-            "sqlite3.connect": lambda path, *_: self._open(path, None, os.O_RDONLY),
-            "ctypes.dlopen": library,
-            "subprocess.Popen": program,
-            "os.fork": lambda *_: self.note("process", "os.fork"),
-            "os.posix_spawn": program,
-            "os.exec": program,
-            "os.system": shell,
-            "os.mkdir": lambda path, *_: self._written.make_folder(_absolute(path)),
-            "os.rename": rename,
-            "os.remove": lambda path, *_: self._written.remove(_absolute(path)),
-            "os.rmdir": lambda path, *_: self._written.remove(_absolute(path)),
-            "shutil.rmtree": lambda path, *_: self._written.remove(_absolute(path)),
-            "_thread.start_new_thread": thread,
-            "_thread.start_joinable_thread": thread,  # of threading, from Python 3.13
-            "socket.connect": network("socket.connect"),
-            "socket.sendto": network("socket.sendto"),
-            "socket.getaddrinfo": network("socket.getaddrinfo"),
-            "socket.gethostbyname": network("socket.gethostbyname"),
-        }
-
-    def _open(self, path: Any, _mode: Any, flags: int, *_: Any) -> None:
+    def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
+        """The running code opens a file."""
         if isinstance(path, int):
             return
-        name = _absolute(path)
-        self._written.open(name, flags)
-        if flags & os.O_WRONLY or name in self._written or not self._texts(name) or os.path.isdir(name):
+        name = absolute(path)
+        self.written.open(name, flags)
+        if self._native is not None:
+            if not os.path.isabs(os.fsdecode(path)) and self._location() is not None:
+                return  # it may be relative to another folder (dir_fd), which only the library sees
+            self._native.saw(name)
+        if flags & os.O_WRONLY or name in self.written or not self._texts(name) or os.path.isdir(name):
             return  # files that it wrote itself are not inputs; a list of a folder is another request
-        importing = _importing()
-        if importing and name.endswith(".pyc"):
+        is_import = importing()
+        if is_import and name.endswith(".pyc"):
             return
-        if importing:
+        if is_import and self._native is not None and self._native.forwards:
+            self._native.forward("file", name)
+        elif is_import:
             self._imported.add(name)
         else:
             self.note("file", name)
-        self._stamp(name)
-
-    def _stamp(self, name: str) -> None:
-        """Keep the state of a file when it is read first; of a small file of an author, its content."""
-        if name in self._stamps or len(self._stamps) >= _MOST:
-            return
-        stamp = self._stamps[name] = stamp_of(name)
-        if stamp is not None and stamp[1] < SMALL and not is_installed(name) and not is_standard(name):
-            with suppress(ChangedInputError):
-                self._digests[name] = hash_file(name) or ""
+        self._states.add(name)
 
     def _check(self, kind: str, what: str) -> None:
         """The code checks a file without opening it."""
         if kind in ("program", "clock"):
             self.note(kind, what)
             return
-        name = _absolute(what)
-        if name in self._written or not self._texts(name):
+        name = absolute(what)
+        if name in self.written or not self._texts(name):
             return
         if kind == "status":  # its size, its times and its kind
             kind = "file" if os.path.isfile(name) else "exists"
         self.note(kind, name)
-        self._stamp(name)
+        self._states.add(name)
 
-    def _program(self, name: Any) -> None:
+    def start_program(self, name: Any) -> None:
+        """The running code starts a program."""
         text = os.fsdecode(name)
-        self.note("program", _absolute(text) if "/" in text else text)
-        self.note("process", text)  # what it reads is not observed
+        self.note("program", absolute(text) if "/" in text else text)
+        self.start_process(text)
 
-    def _list(self, path: Any = None, *_: Any) -> None:
+    def start_shell(self, line: str) -> None:
+        """The running code starts a shell. Which programs that starts is observed, or the first one is assumed."""
+        if self._native is None:
+            self.start_program(line.strip().partition(" ")[0] or "sh")
+        self.start_program("/bin/sh")
+
+    def start_process(self, what: str) -> None:
+        """The running code starts a process. If what it reads is not observed, that it is started counts."""
+        if self._native is None:
+            self.note("process", what)
+        else:
+            self._native.starts_program(self._location())
+
+    def end_start(self) -> None:
+        """A process was started; what the running code starts next has another origin."""
+        if self._native is not None:
+            self._native.ends_start()
+
+    def start_thread(self, function: Any) -> None:
+        """The running code starts a thread that runs this function."""
+        self._threads.add(function, self._location())
+
+    def list_folder(self, path: Any = None, *rest: Any) -> None:
+        """The running code lists a folder."""
         if path is None or path == "":
             path = os.curdir
         elif isinstance(path, int):
             path = os.readlink(f"/proc/self/fd/{path}")
-        if not _importing():
-            self.note("folder", _absolute(path))
-
-
-def _in_module_code() -> bool:
-    """Whether a module that is being imported runs the code at hand."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _importing() -> bool:
-    """Whether the import system itself makes the request, to find or read a module. Data that a package reads through
-    its loader counts as a request of the package, as does a listing of installed distributions."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    if frame is not None and frame.f_code.co_filename.endswith("importlib/metadata/__init__.py"):
-        return frame.f_code.co_name in ("children", "zip_children")
-    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
-        if frame.f_code.co_name in ("get_code", "find_spec", "_fill_cache", "_path_hooks"):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _absolute(path: Any) -> str:
-    return os.path.abspath(os.fsdecode(path))
+        if not importing():
+            self.note("folder", absolute(path))

@@ -22,11 +22,11 @@ class WrittenFiles:
         self._removed: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or _is_inside(name, self._folders)
+        return name in self._names or is_inside(name, self._folders)
 
     def is_removed(self, name: str) -> bool:
         """Whether this process has removed a file, or a folder that it was in."""
-        return _is_inside(name, self._removed)
+        return is_inside(name, self._removed)
 
     def make_folder(self, name: str) -> None:
         """A folder is about to be made."""
@@ -54,8 +54,12 @@ class WrittenFiles:
             self._names.add(target)
 
 
-def _is_inside(name: str, folders: set[str]) -> bool:
-    """Whether a path is one of some folders, or in one."""
+def is_inside(name: str, folders: set[str]) -> bool:
+    """Whether a path is one of some folders, or in one.
+
+    >>> is_inside("/a/b", {"/a"}), is_inside("/ab", {"/a"})
+    (True, False)
+    """
     while folders and len(name) > 1:
         if name in folders:
             return True

@@ -22,15 +22,9 @@ UNSTEADY = {
     "import uuid\nuuid.uuid1()\n": "randomness",
     "import uuid\nuuid.uuid4()\n": "randomness",
     "import socket\nsocket.getaddrinfo('127.0.0.1', 1)\n": "network",
-    "import os\nos.fork() or os._exit(0)\n": "process",
-    "import multiprocessing as m\nm.get_context('fork').Process(target=print).start()\n": "process",
-    "import multiprocessing as m\nm.get_context('spawn').Process(target=print).start()\n": "process",
-    "import concurrent.futures as c\nc.ProcessPoolExecutor(1).submit(print).result()\n": "process",
     "f = open('/proc/self/status')\n": "system",
     "import os\nos.listdir('/sys/class')\n": "system",
     "import os\nos.listdir(os.environ['TMPDIR'])\n": "temporary file",
-    "import subprocess\nsubprocess.run(['true'])\n": "process",
-    "import os\nos.system('true')\n": "process",
     "import os\nos.path.getmtime(__file__)\n": "clock",
     "import os\nos.getpid()\n": "host",
     "import os\nos.cpu_count()\n": "host",
@@ -43,6 +37,15 @@ UNSTEADY = {
     "import platform\nplatform.node()\n": "host",
     "import socket\nsocket.gethostname()\n": "host",
 }
+JOINED = "\n[process.join() for process in m.active_children()]\n"
+PROCESSES = (
+    "import os\nos.fork() or os._exit(0)\n",
+    "import multiprocessing as m\nm.get_context('fork').Process(target=print).start()" + JOINED,
+    "import multiprocessing as m\nm.get_context('spawn').Process(target=print).start()" + JOINED,
+    "import concurrent.futures as c\nc.ProcessPoolExecutor(1).submit(print).result()\n",
+    "import subprocess\nsubprocess.run(['true'])\n",
+    "import os\nos.system('true')\n",
+)
 STEADY = {
     "durations": "import time\ntime.perf_counter()\ntime.monotonic()\n",
     "a given time": "import time\ntime.localtime(0)\ntime.strftime('%Y', time.gmtime(0))\n",
@@ -64,6 +67,16 @@ def test_what_is_not_the_same_twice_is_named_with_its_place(code: str, tmp_path:
     _, unsteady = project.build()
     assert {one.kind for one in unsteady} == {UNSTEADY[code]}
     assert {(one.file, one.line) for one in unsteady} == {(str(project.search / "kernel.py"), code.count("\n") + 1)}
+
+
+@pytest.mark.parametrize("code", PROCESSES)
+@pytest.mark.parametrize("native", [True, False])
+def test_a_process_is_named_where_it_cannot_be_observed(code: str, native: bool, tmp_path: Path) -> None:
+    project = ObservedProject(tmp_path, native=native)
+    project.write({"kernel.py": f"def build():\n    {code.strip().replace(chr(10), chr(10) + '    ')}\nbuild()\n"})
+    _, unsteady = project.build()
+    expected = set() if native else {("process", str(project.search / "kernel.py"), 3)}
+    assert {(one.kind, one.file, one.line) for one in unsteady} == expected
 
 
 @pytest.mark.parametrize("name", STEADY)

@@ -86,7 +86,6 @@ ROUTES = {
         write("tool", "#!/bin/sh\nexit 1\n"),
         {"file:search/tool"},
         both(write("tool", "#!/bin/sh\n"), lambda project: (project.search / "tool").chmod(0o700)),
-        ("process",),  # what it reads is not observed
     ),
     "import": Route("import tiles\n", write("tiles.py", "x = 2\n"), {"module:tiles"}, write("tiles.py", "x = 1\n")),
     "import in a package": Route(

@@ -18,6 +18,7 @@ from precast.build.inputs.input_rules import InputRules, Unsteady
 from precast.build.inputs.inputs import Inputs
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.roots import Roots
+from precast.build.link.observer_library import find_observer, observed_environment
 
 _CHILD = """
 import json, site, sys
@@ -38,8 +39,9 @@ with open(out, "w") as file:
 class ObservedProject:
     """Folders of a user: ``search`` with ``kernel.py``, ``site`` with distributions, ``tools`` on ``PYTHONPATH``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, native: bool = True) -> None:
         self.folder = folder
+        self._native = native  # whether the observer's library is loaded, as in a build
         self.search = self._make("search")
         self.site = self._make("venv/site-packages")
         self.tools = self._make("tools")
@@ -84,7 +86,9 @@ class ObservedProject:
         """Import the kernel in a new process."""
         out = self.folder / "observed.json"
         command = [sys.executable, "-c", _CHILD, str(out), str(self.search), str(self.site)]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
+        environment = observed_environment(self.environment) if self._native else self.environment
+        assert find_observer().path, find_observer().reason
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         data = json.loads(out.read_text())
         self.path, self.value = data["path"], data["value"]

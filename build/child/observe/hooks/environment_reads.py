@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import _collections_abc
 import os
+import posix
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Note = Callable[[str, str], None]
@@ -39,6 +40,31 @@ def watch_environment(note: Note) -> None:
         own.add(os.fsdecode(key))
 
     kind.__getitem__, kind.__iter__, kind.__setitem__ = __getitem__, __iter__, __setitem__
+    posix.environ = _Watched(posix.environ, note)  # type: ignore[assignment]
+
+
+class _Watched(_collections_abc.MutableMapping[bytes, bytes]):
+    """The mapping that ``os.environ`` keeps its values in, as other code has it."""
+
+    def __init__(self, values: dict[bytes, bytes], note: Note) -> None:
+        self._values, self._note = values, note
+
+    def __getitem__(self, name: bytes) -> bytes:
+        self._note("variable", os.fsdecode(name))
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._note("variables", "*")
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __setitem__(self, name: bytes, value: bytes) -> None:
+        self._values[name] = value
+
+    def __delitem__(self, name: bytes) -> None:
+        del self._values[name]
 
 
 def _caller() -> tuple[Any, int]:

@@ -1,4 +1,4 @@
-"""Process starts: processes of ``multiprocessing``, whose requests this process does not see.
+"""Process starts: processes of ``multiprocessing``, which Python reports in other ways than programs.
 
 Those that ``ProcessPoolExecutor`` starts are among them, whether they are forked or spawned.
 """
@@ -9,11 +9,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-Note = Callable[[str, str], None]
+Note = Callable[[str], None]
 
 
-def watch_processes(note: Note) -> None:
-    """Note each process that is started."""
+def watch_processes(note: Note, end: Callable[[], None]) -> None:
+    """Note each process that is started, and call ``end`` when it is."""
     from multiprocessing.process import BaseProcess
 
     kind: Any = BaseProcess
@@ -21,7 +21,10 @@ def watch_processes(note: Note) -> None:
 
     @functools.wraps(start)
     def watched(process: Any) -> None:
-        note("process", "multiprocessing.Process")
-        start(process)
+        note("multiprocessing.Process")
+        try:
+            start(process)
+        finally:
+            end()
 
     kind.start = watched

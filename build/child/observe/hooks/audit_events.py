@@ -1,0 +1,103 @@
+"""Audit events: those of Python that report a request, and what is reported to the observer for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from precast.build.child.observe.written_files import WrittenFiles
+
+_SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
+
+
+class Audited(Protocol):
+    """What takes the reports."""
+
+    written: WrittenFiles
+
+    def note(self, kind: str, what: str) -> None:
+        """The running code makes a request."""
+
+    def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
+        """A file is opened."""
+
+    def list_folder(self, path: Any = None, *rest: Any) -> None:
+        """The names of a folder are read."""
+
+    def start_program(self, name: Any) -> None:
+        """A program is started."""
+
+    def start_shell(self, line: str) -> None:
+        """A shell is started with a line of commands."""
+
+    def start_process(self, what: str) -> None:
+        """A process is started."""
+
+    def end_start(self) -> None:
+        """A process was started in another way than as a program."""
+
+    def start_thread(self, function: Any) -> None:
+        """A thread is started."""
+
+
+def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
+    """The function for each event, which takes the event's arguments."""
+
+    def program(executable: Any, arguments: Any = (), *_: Any) -> None:
+        words = [arguments] if isinstance(arguments, (str, bytes, os.PathLike)) else list(arguments or ())
+        observer.start_program(executable or words[0])
+        if len(words) > 2 and words[1] in ("-c", b"-c") and os.path.basename(os.fsdecode(words[0])) in _SHELLS:
+            shell(words[2])
+
+    def shell(command: Any) -> None:
+        observer.start_shell(os.fsdecode(command))
+
+    def fork(*_: Any) -> None:
+        observer.start_process("os.fork")
+        observer.end_start()
+
+    def library(name: Any) -> None:
+        if name:
+            observer.note("library", absolute(name) if "/" in os.fsdecode(name) else os.fsdecode(name))
+
+    def connect(_: Any, address: Any) -> None:
+        if not isinstance(address, (str, bytes)):  # those are sockets of this machine
+            observer.note("network", "socket.connect")
+
+    def network(event: str) -> Callable[..., None]:
+        return lambda *_: observer.note("network", event)
+
+    written = observer.written
+    return {
+        "open": observer.open_file,
+        "os.listdir": observer.list_folder,
+        "os.scandir": observer.list_folder,
+        "sqlite3.connect": lambda path, *_: observer.open_file(path, None, os.O_RDONLY),
+        "ctypes.dlopen": library,
+        "subprocess.Popen": program,
+        "os.fork": fork,
+        "os.posix_spawn": program,
+        "os.exec": program,
+        "os.system": shell,
+        "os.mkdir": lambda path, *_: written.make_folder(absolute(path)),
+        "os.rename": lambda source, target, *_: written.rename(absolute(source), absolute(target)),
+        "os.remove": lambda path, *_: written.remove(absolute(path)),
+        "os.rmdir": lambda path, *_: written.remove(absolute(path)),
+        "shutil.rmtree": lambda path, *_: written.remove(absolute(path)),
+        "_thread.start_new_thread": lambda function, *_: observer.start_thread(function),
+        "_thread.start_joinable_thread": lambda function, *_: observer.start_thread(function),  # from Python 3.13
+        "socket.connect": connect,
+        "socket.sendto": network("socket.sendto"),
+        "socket.getaddrinfo": network("socket.getaddrinfo"),
+        "socket.gethostbyname": network("socket.gethostbyname"),
+    }
+
+
+def absolute(path: Any) -> str:
+    """The absolute path in an event.
+
+    >>> absolute(b"/a/../b")
+    '/b'
+    """
+    return os.path.abspath(os.fsdecode(path))

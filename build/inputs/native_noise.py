@@ -1,0 +1,49 @@
+"""Native noise: requests of native code and of other programs that are ignored, beside the rules for all requests.
+
+- byte code of Python, the settings of the dynamic linker, and locales;
+- what is installed on the system beside a program, as its libraries and the headers of a compiler: the program's own
+  content counts in their place;
+- variables that say where folders are, how text is encoded, or how the C library and Python start: what they lead to
+  is observed itself;
+- what git and bash query whenever they start: the clock, to log it or to seed a generator, and the name of the host.
+"""
+
+from __future__ import annotations
+
+import re
+
+from precast.build.inputs.observation import Ask
+
+RANDOM = ("/dev/random", "/dev/urandom")
+_KERNEL = ("/proc/", "/sys/", "/dev/")
+_PATHS = re.compile(
+    r"\.pyc$|/__pycache__(/|$)|^/etc/ld\.so\.|^/usr/(lib|share)/(locale|i18n)/|/gconv/|^/(proc|sys|dev)?$|/\.$"
+)
+_INSTALLED = (
+    "/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/usr/share/", "/usr/include/",
+    "/usr/x86_64-linux-gnu/", "/usr/aarch64-linux-gnu/",
+)  # fmt: skip
+_FOLDERS = (
+    "HOME", "PATH", "TMPDIR", "TMP", "TEMP", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "SHLVL", "TERM", "LANG",
+    "LANGUAGE", "TZ",
+)  # fmt: skip
+_STARTING = ("LC_", "LD_", "XDG_", "PYTHON", "GLIBC_", "MALLOC_", "PRECAST_")
+_STARTS = {"clock": (" in git", " in bash"), "host": (" in bash",)}
+_PATH_KINDS = ("file", "folder", "exists", "link")
+
+
+def is_noise(ask: Ask) -> bool:
+    """Whether a request does not count.
+
+    >>> is_noise(Ask("file", "/usr/lib/locale/locale-archive", "/kernels/norm.py", 3))
+    True
+    >>> is_noise(Ask("file", "/kernels/tiles.json", "/kernels/norm.py", 3))
+    False
+    """
+    if ask.kind in _PATH_KINDS:
+        if ask.what in RANDOM:
+            return False
+        return bool(_PATHS.search(ask.what)) or f"{ask.what}/".startswith((*_KERNEL, *_INSTALLED))
+    if ask.kind == "variable":
+        return ask.what in _FOLDERS or ask.what.startswith(_STARTING)
+    return ask.what.endswith(_STARTS.get(ask.kind, ("\0",)))

@@ -1,0 +1,154 @@
+// Paths: absolute names, and what an opening means. Only system calls of the kernel are used: nothing here is observed.
+#include "paths.h"
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static size_t written_number(char *out, unsigned value) {
+  char digits[12];
+  size_t count = 0, length = 0;
+  do digits[count++] = (char)('0' + value % 10);
+  while (value /= 10);
+  while (count) out[length++] = digits[--count];
+  out[length] = 0;
+  return length;
+}
+
+// The absolute name of a path that is relative to a folder; 0 if it has none, or is too long.
+size_t precast_absolute(char *out, int folder, const char *path) {
+  if (!path || !*path) return 0;
+  size_t start = 0, length = strnlen(path, LONGEST_PATH);
+  if (*path != '/') {
+    long got;
+    if (folder == AT_FDCWD) {
+      got = syscall(SYS_getcwd, out, LONGEST_PATH);
+      got = got > 0 ? got - 1 : got;
+    } else {
+      char link[32] = "/proc/self/fd/";
+      if (folder < 0) return 0;
+      written_number(link + strlen(link), (unsigned)folder);
+      got = syscall(SYS_readlinkat, AT_FDCWD, link, out, LONGEST_PATH - 1);
+    }
+    if (got <= 0 || *out != '/') return 0;
+    start = (size_t)got;
+    out[start++] = '/';
+  }
+  if (start + length >= LONGEST_PATH) return 0;
+  memcpy(out + start, path, length);
+  out[start + length] = 0;
+  return start + length;
+}
+
+static void take_stamp(struct about *about, const struct stat *facts) {
+  about->stamp[0] = facts->st_mtim.tv_sec * 1000000000 + facts->st_mtim.tv_nsec;
+  about->stamp[1] = facts->st_size;
+  about->stamp[2] = (int64_t)facts->st_ino;
+  about->stamp[3] = facts->st_ctim.tv_sec * 1000000000 + facts->st_ctim.tv_nsec;
+}
+
+void precast_path(int kind, const void *caller, int folder, const char *path, int failed) {
+  if (!precast_active() || precast_is_quiet(caller) || (failed && errno == EFAULT)) return;
+  int before = errno;
+  char name[LONGEST_PATH];
+  size_t length = precast_absolute(name, folder, path);
+  struct about about = {.kind = kind, .failed = failed, .caller = caller};
+  struct stat facts;
+  if (kind == STATUS && !failed && !syscall(SYS_newfstatat, AT_FDCWD, name, &facts, 0)) take_stamp(&about, &facts);
+  if (length) precast_event(&about, name, length);
+  errno = before;
+}
+
+void precast_renamed(const void *caller, int from_folder, const char *from, int to_folder, const char *to) {
+  if (!precast_active()) return;
+  int before = errno;
+  char names[2 * LONGEST_PATH + 1];
+  size_t first = precast_absolute(names, from_folder, from);
+  size_t second = first ? precast_absolute(names + first + 1, to_folder, to) : 0;
+  struct about about = {.kind = RENAMED, .caller = caller};
+  if (second) precast_event(&about, names, first + 1 + second);
+  errno = before;
+}
+
+// Whether a file is there before an opening that may create it.
+int precast_exists(int folder, const char *path, int flags) {
+  if (!precast_active() || !path || !(flags & O_CREAT)) return 1;
+  int before = errno;
+  int exists = !syscall(SYS_faccessat, folder, path, F_OK);
+  errno = before;
+  return exists;
+}
+
+void precast_opened(const void *caller, int folder, const char *path, int flags, int existed, int file) {
+  if (!precast_active() || (file < 0 && errno == EFAULT)) return;
+  int before = errno, writes = (flags & O_ACCMODE) != O_RDONLY, kind = OPENED;
+  struct about about = {.failed = file < 0, .caller = caller};
+  struct stat facts;
+  if (file >= 0) {
+    if (fstat(file, &facts) || S_ISDIR(facts.st_mode)) goto done;
+    if (writes && (!existed || (flags & O_TRUNC)))
+      kind = MADE;
+    else if (!writes)
+      take_stamp(&about, &facts); // what is written to changes
+  } else if (flags & O_EXCL) {
+    kind = ACCESS; // it failed because the file exists
+  }
+  if ((flags & O_ACCMODE) == O_WRONLY && kind == OPENED) goto done;
+  char name[LONGEST_PATH];
+  size_t length = precast_absolute(name, folder, path);
+  about.kind = kind;
+  if (length) precast_event(&about, name, length);
+done:
+  errno = before;
+}
+
+// An absolute name without dots and double slashes, in place.
+static size_t without_dots(char *name) {
+  char *to = name;
+  for (char *at = name; *at;) {
+    while (*at == '/') at++;
+    size_t length = strcspn(at, "/");
+    if (length == 2 && at[0] == '.' && at[1] == '.') {
+      while (to > name && *--to != '/') {
+      }
+    } else if (length && !(length == 1 && *at == '.')) {
+      *to++ = '/';
+      memmove(to, at, length);
+      to += length;
+    }
+    at += length;
+  }
+  *to = 0;
+  return (size_t)(to - name);
+}
+
+static int is_inside(const char *name, size_t length, const char *folder, size_t size) {
+  return length >= size && !memcmp(name, folder, size) && (length == size || name[size] == '/');
+}
+
+// Whether a hermetic compilation must not read a path: it then behaves as if there were nothing. The folders above
+// those that it may read can be queried, and not listed.
+int precast_bars(const void *caller, int folder, const char *path, int lists) {
+  size_t room = 0;
+  const char *allowed = precast_allowed(&room);
+  if (!allowed) return 0;
+  int before = errno;
+  char name[LONGEST_PATH];
+  size_t length = precast_absolute(name, folder, path);
+  if (length) length = without_dots(name);
+  int barred = length != 0;
+  for (size_t at = 0; at < room && barred; at += strlen(allowed + at) + 1) {
+    size_t size = strlen(allowed + at);
+    if (is_inside(name, length, allowed + at, size) || (!lists && is_inside(allowed + at, size, name, length)))
+      barred = 0;
+  }
+  struct about about = {.kind = BARRED, .caller = caller};
+  if (barred) precast_event(&about, name, length);
+  errno = barred ? ENOENT : before;
+  return barred;
+}
