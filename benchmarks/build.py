@@ -6,7 +6,8 @@
 
 ``workers``: two workers against one on two processors; at least 1.7. ``loop``: one worker against a plain loop of
 compile and export over the same variants in one process; at most 1.10. ``nothing``: a build of 1000 variants with
-nothing to do, as a whole process; at most 1 s. ``size``: bytes a variant in the wheel, all included; at most 7000.
+nothing to do, as a whole process; at most 1 s. ``observation``: the processor's time of builds from scratch, against
+builds that observe nothing; at most 1.03. ``size``: bytes a variant in the wheel, all included; at most 7000.
 ``check``: reading, decoding and hashing every byte of a cache of 10,000 artifacts of 73 kB; at most 10 s.
 
 The first two start with the kernels described already, as all builds but the first do. Exit 1 where one is missed.
@@ -28,31 +29,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from build_sections.observation import observed, scratch
+from build_sections.projects import few, planned, precast, small
+
 HERE = Path(__file__).parent
 GEMM = HERE / "gemm.yaml"
-SMALL = """
-import cutlass
-import cutlass.cute as cute
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
-
-
-@cute.kernel
-def add_kernel(x: cute.Tensor, value: cutlass.Constexpr):
-    i = cute.arch.thread_idx()[0]
-    if i < cute.size(x):
-        x[i] = x[i] + value
-
-
-@cute.jit
-def add_host(x: cute.Tensor, value: cutlass.Constexpr, stream):
-    add_kernel(x, value).launch(grid=[1, 1, 1], block=[128, 1, 1], stream=stream)
-
-
-def add(n: int):
-    x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(),), assumed_align=16)
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(add_host, x, float(n), stream, options="--enable-tvm-ffi")
-"""
 
 # The same road without precast's: one process, one variant after the other, each compiled and exported.
 LOOP = """
@@ -97,42 +78,6 @@ class Result:
     made_of: str
 
 
-def precast(*arguments: object, store: Path) -> float:
-    """Run the command; the seconds of the whole process."""
-    begun = time.perf_counter()
-    command = [sys.executable, "-m", "precast.cli.main", *map(str, arguments)]
-    subprocess.run(command, env={**os.environ, "PRECAST_STORE": str(store)}, check=True, stdout=sys.stderr)
-    return time.perf_counter() - begun
-
-
-def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, object]]:
-    """A manifest with so many variants of another, spread over its plan; and the work as the plain loop takes it."""
-    import yaml
-
-    from precast.build.toolchains.plans import plans_of_files
-
-    (plan,) = plans_of_files([manifest])
-    chosen = plan.variants[:: max(1, len(plan.variants) // variants)][:variants]
-    first = chosen[0]
-    rows = [json.loads(json.dumps(v.to_json())) for v in chosen if v.target == first.target]
-    path = folder / "few.yaml"
-    entries = [{"kernel": row["op"], "include": [row["config"]]} for row in rows]
-    data = {"version": 1, "name": "few", "targets": [str(first.target)], "kernels": entries}
-    path.write_text(yaml.safe_dump({**data, "path": [str(p) for p in plan.search]} if plan.search else data))
-    profile = plan.profiles.of(first.target).to_json()
-    return path, {"search": [str(p) for p in plan.search], "profile": profile, "variants": rows}
-
-
-def planned(manifest: Path, store: Path) -> Path:
-    """The store, with what the kernels say of themselves noted: a plain loop plans nothing, and a build only once."""
-    from precast.build.store.store import Store
-    from precast.build.toolchains.plans import Toolchains, groups_of_files
-
-    (group,) = groups_of_files([manifest])
-    group.plan(Toolchains(), notes=Store(store).notes)
-    return store
-
-
 def workers(arguments: argparse.Namespace, folder: Path) -> Result:
     """Two workers against one."""
     manifest, _ = few(arguments.manifest, folder, arguments.variants)
@@ -175,18 +120,25 @@ def loop(arguments: argparse.Namespace, folder: Path) -> Result:
 
 def nothing(arguments: argparse.Namespace, folder: Path) -> Result:
     """A build with nothing to do."""
-    (folder / "small.py").write_text(SMALL)
-    manifest = folder / "small.yaml"
-    values = ", ".join(map(str, range(arguments.nothing)))
-    manifest.write_text(
-        "version: 1\nname: small\ntargets: [sm_90a]\npath: .\n"
-        f"kernels:\n  - {{compile: 'small:add', op: bench.add, config: {{n: [{values}]}}}}\n"
-    )
+    manifest = small(folder, arguments.nothing)
     store, cache = folder / "store", folder / "cache"
     first = precast("build", manifest, "-o", cache, store=store)
     taken = min(precast("build", manifest, "-o", cache, store=store) for _ in range(5))
     made_of = f"{arguments.nothing} variants; the first build took {first:.0f} s"
     return Result("a build with nothing to do", taken, "s", "<= 1", taken <= 1.0, made_of)
+
+
+def observation(arguments: argparse.Namespace, folder: Path) -> Result:
+    """Builds from scratch that observe what they read, against builds that do not, in turns."""
+    if arguments.small:
+        manifest, what = small(folder, arguments.small), f"{arguments.small} variants of a small kernel"
+    else:
+        manifest, what = few(arguments.manifest, folder, arguments.variants)[0], f"{arguments.variants} variants"
+    seconds = observed(manifest, folder, max(3, arguments.repeat))
+    ratio = scratch(seconds)
+    made_of = ", ".join(f"{name} {statistics.median(taken):.2f} s" for name, taken in seconds.items())
+    made_of += f" of the processor, medians of {max(3, arguments.repeat)}; {what}"
+    return Result("observation", ratio, "x", "<= 1.03", ratio <= 1.03, made_of)
 
 
 def size(arguments: argparse.Namespace, folder: Path) -> Result:
@@ -245,6 +197,7 @@ ALL: dict[str, Callable[[argparse.Namespace, Path], Result]] = {
     "workers": workers,
     "loop": loop,
     "nothing": nothing,
+    "observation": observation,
     "size": size,
     "check": check,
 }
@@ -255,8 +208,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="*", help="leave out for all")
     parser.add_argument("--manifest", type=Path, default=GEMM, help="registered kernels to build (default: gemm.yaml)")
-    parser.add_argument("--variants", type=int, default=32, help="how many of them 'workers' and 'loop' build")
+    parser.add_argument("--variants", type=int, default=32, help="how many of them are built")
     parser.add_argument("--nothing", type=int, default=1000, help="how many variants 'nothing' has")
+    parser.add_argument("--small", type=int, default=0, help="so many variants of a small kernel, for 'observation'")
     parser.add_argument("--artifacts", type=int, default=10_000, help="how many artifacts 'check' has")
     parser.add_argument("--repeat", type=int, default=1, help="times; the median counts")
     parser.add_argument("--store", type=Path, help="a store for 'size', so that a second run compiles nothing")

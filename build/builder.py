@@ -80,7 +80,8 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     records = {v.identity_on_gpu: lookup.record_key(*r) for v, r in zip(plan.variants, requests, strict=True)}
     inputs = inputs_digest(plan, records, toolchain, sources, options.dictionary, options.keep_ptx)
     if None not in records.values() and is_up_to_date(store.notes, inputs, cache):
-        lookup.mark_used(requests)
+        for record in filter(None, records.values()):
+            store.mark_used(record)
         lookup.share(requests)
         note_build(store, plan.variants, ())
         store.finish()

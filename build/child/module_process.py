@@ -22,9 +22,19 @@ from precast.build.child.serve import failure, flush_output
 from precast.build.ipc.capacity import held_by
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
-from precast.build.ipc.process_tree import adopt_orphans, descendants, end_descendants, end_with_parent, reap
+from precast.build.ipc.process_tree import (
+    StopTimer,
+    adopt_orphans,
+    descendants,
+    end_descendants,
+    end_with_parent,
+    reap,
+)
 from precast.build.ipc.timed_pipe import TimedPipe, ready
 from precast.loader.errors import FormatError, PrecastError
+
+_STOPPED_SECONDS = 5.0
+_ENDED = "the process of its module was ended"
 
 
 class Log(Protocol):
@@ -91,10 +101,14 @@ class ModuleProcess:
         ``build`` is the parent of this process. If it has ended, this process ends as well.
         """
 
+        stopped = StopTimer(_STOPPED_SECONDS)
+
         def check() -> None:
             if os.getppid() != build:
                 self.end()
                 os._exit(1)
+            if stopped.expired(self.pid):
+                raise ProcessLost(f"it was stopped by a signal for {_STOPPED_SECONDS:g} s; the worker was ended")
             if memory and (size := held_by([self.pid, *descendants(self.pid)], memory)) > memory:
                 raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {memory >> 20} MiB")
 
@@ -105,12 +119,16 @@ class ModuleProcess:
             reason = f"no answer in {seconds:g} s; the worker was ended: allow more time with --timeout"
         except MemoryError as error:
             reason = f"{error}; the worker was ended: allow more with --memory"
+        except ProcessLost as error:
+            reason = str(error)
+        except BrokenPipeError:
+            reason = _ENDED
         except (FormatError, OSError) as error:
             reason = f"the answer of the worker cannot be read: {error}"
         else:
             if reply is not None:
                 return reply
-            reason = "the process of its module was ended"
+            reason = _ENDED
         self.end()
         raise ProcessLost(reason)
 

@@ -96,6 +96,20 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
         ) from error
 
 
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that a command makes, as ``write_atomically`` does, and remove what killed commands left beside it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, ".writing-killed").touch()
+    ...     write_output(Path(folder, "report.html"), b"")
+    ...     os.listdir(folder)
+    ['report.html']
+    """
+    sweep(path.parent, WRITING)
+    write_atomically(path, data)
+
+
 def sweep(parent: Path, prefix: str) -> int:
     """Remove files of killed builds whose names have this prefix, and return how many there were."""
     removed = 0

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import hashlib
 import os
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from precast.build.emulation.structures import (
     ProgramStructure,
     ScheduleStructure,
 )
+from precast.build.ipc.tool import run_tool
 from precast.build.link.toolchain import program
 
 SOURCES = Path(__file__).with_name("interpreter")
@@ -122,7 +122,7 @@ def _compiler_facts(compiler: Path) -> str:
 
 def _run(command: list[str | Path], what: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        done = run_tool(command)
     except OSError as error:
         raise InterpreterError(f"{command[0]} does not run ({error}): reinstall g++") from None
     if done.returncode:

@@ -6,6 +6,7 @@ The names of facts are those of ``precast.loader.machine.facts``, with which the
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,6 +112,7 @@ def profile_named(name: str) -> Profile:
     return Profile.of_gpu(GPUS[name])
 
 
+@functools.cache  # a plan takes it for each of its variants
 def profile_of(target: Target) -> Profile:
     """The default profile of a target: that of the first listed GPU of its capability.
 

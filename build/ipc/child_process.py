@@ -14,7 +14,6 @@ import secrets
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -24,7 +23,7 @@ from precast.build.ipc.capacity import resident
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
 from precast.build.ipc.output_tail import OutputTail
-from precast.build.ipc.process_tree import end_descendants, has_ended, is_stopped
+from precast.build.ipc.process_tree import StopTimer, end_descendants, has_ended
 from precast.build.ipc.timed_pipe import TimedPipe
 from precast.loader.errors import FormatError, PrecastError
 
@@ -32,7 +31,7 @@ START_SECONDS = 300.0  # to import the compiler on a busy machine
 _CHUNK = 1 << 16
 _OUTPUT_SECONDS = 1.0  # to wait for printed text: it arrives by another pipe than the answer
 _END_SECONDS = 5.0
-_STOPPED_SECONDS = 5.0
+_STOPPED_SECONDS = 8.0  # a worker notices sooner that a process of a variant is stopped, and ends only that
 
 
 class ChildLost(PrecastError):
@@ -68,7 +67,7 @@ class ChildProcess:
     ) -> None:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
-        self._stopped = 0.0  # since when
+        self._stopped = StopTimer(_STOPPED_SECONDS)
         self._sent, self._replied = -1, 0  # the settings are request 0
         self._process, self._replies = start_process(module, environment, interpreter)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
@@ -199,9 +198,8 @@ class ChildProcess:
     def _check(self) -> None:
         if has_ended(self.pid):
             self._close_end()
-        self._stopped = (self._stopped or time.monotonic()) if is_stopped(self.pid) else 0.0
-        if self._stopped and time.monotonic() - self._stopped > _STOPPED_SECONDS:
-            raise _Stopped(f"it was stopped by a signal for {_STOPPED_SECONDS:g} s")
+        if self._stopped.expired(self.pid):
+            raise _Stopped(f"it, or a process of it, was stopped by a signal for {_STOPPED_SECONDS:g} s")
         if self._memory and (size := resident(self.pid)) > self._memory:
             raise MemoryError(f"it used {size >> 20} MiB of memory, more than its {self._memory >> 20} MiB")
 

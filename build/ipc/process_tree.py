@@ -68,6 +68,25 @@ def is_stopped(pid: int) -> bool:
     return _state(pid) == "T"
 
 
+class StopTimer:
+    """How long a process, or one that it has started, has been stopped by a signal.
+
+    >>> StopTimer(5.0).expired(os.getpid())
+    False
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since = 0.0
+
+    def expired(self, pid: int) -> bool:
+        """Whether one of them was stopped at each call since more than these seconds ago."""
+        now = time.monotonic()
+        stopped = any(map(is_stopped, [pid, *descendants(pid)]))
+        self._since = (self._since or now) if stopped else 0.0
+        return stopped and now - self._since > self._seconds
+
+
 def end_descendants(pid: int) -> None:
     """Kill the descendants of a process, and those that they start meanwhile."""
     for _ in range(_TURNS):

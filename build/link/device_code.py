@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.errors import ObjectError
+from precast.build.errors import ObjectError, ToolError
+from precast.build.ipc.exit_status import describe_exit
+from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
 from precast.loader.contract.format.artifact import Resources
@@ -97,7 +98,9 @@ def parse_usage(text: str) -> tuple[Resources, ...]:
 
 def _cuobjdump(toolchain: Toolchain, folder: str | Path, *arguments: str) -> str:
     command: list[str | Path] = [toolchain.cuobjdump, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    done = run_tool(command, folder)
+    if done.returncode < 0:
+        raise ToolError(f"cuobjdump {describe_exit(done.returncode)}: build again")
     if done.returncode:
         output = (done.stderr or done.stdout).strip()[-500:]
         todo = "check it with 'precast doctor'"

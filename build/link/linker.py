@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import LinkError
+from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
 from precast.build.link.runtime import RuntimeLibrary, run
 from precast.build.link.toolchain import Toolchain
@@ -15,6 +15,7 @@ from precast.build.link.versions import DSL, advice
 from precast.loader.contract.format.artifact import Host
 
 FLAGS = ("-shared", "--build-id=none", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "noexecstack", "-s")
+_MADE_BY_LD = {"_GLOBAL_OFFSET_TABLE_"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Linker:
     def _explained(self, error: LinkError, code: bytes, symbol: str) -> LinkError:
         """The linker's refusal in other words, where what the object needs is nowhere."""
         provided = (self._runtime.code, (self._toolchain.ffi / "libtvm_ffi.so").read_bytes())
-        missing = elf.undefined(code).difference(*map(elf.symbols, provided))
+        missing = elf.undefined(code).difference(_MADE_BY_LD, *map(elf.symbols, provided))
         if not missing:
             return error
         version = self._toolchain.versions[DSL]
@@ -73,8 +74,7 @@ def host_libraries(toolchain: Toolchain) -> tuple[str | Path, ...]:
 
 
 def _host_library(gcc: Path, name: str) -> Path:
-    done = subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
-    library = Path(done.stdout.strip())
+    library = Path(run_tool([gcc, f"-print-file-name={name}"]).stdout.strip())
     if not library.is_absolute():
         raise LinkError(f"gcc finds no {name}: install the C library (on Debian and Ubuntu: apt-get install libc6)")
     return library

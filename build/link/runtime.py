@@ -7,12 +7,13 @@ contains the digest of all inputs, so that caches of different builds work in on
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.errors import LinkError
+from precast.build.errors import LinkError, ToolError
+from precast.build.ipc.exit_status import describe_exit
+from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain, file_digest
 from precast.loader.contract.format.artifact import Host
@@ -71,9 +72,11 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
 
 
 def run(command: list[str | Path], folder: str | Path, what: str) -> None:
-    """Run a tool in a folder; the error holds what the tool printed."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    """Run a tool in a folder; the error holds what the tool printed, or the signal that ended it."""
+    done = run_tool(command, folder)
+    tool = Path(command[0]).name
+    if done.returncode < 0:
+        raise ToolError(f"{tool} {describe_exit(done.returncode)}, on {what}: build again")
     if done.returncode:
-        tool = Path(command[0]).name
         output = done.stderr.strip()[-4000:]
         raise LinkError(f"{tool} failed on {what}; it printed:\n{output}\nCheck the toolchain with 'precast doctor'")

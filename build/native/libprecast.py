@@ -71,7 +71,7 @@ def compile_sources(output: Path, arguments: Iterable[str | Path], *, compiler: 
         rooms = sorted({path.parent for path in sources()})
         includes = (HEADER.parent, *rooms, folder, ffi_headers())
         command = [program(compiler), *COMPILE, *(f"-I{path}" for path in includes), *sources(), *arguments]
-        run([*command, "-o", output], output.parent, "libprecast")
+        run([*command, "-o", output], folder, "libprecast")
 
 
 def write_library(output: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.errors import PushError
 from precast.loader.contract.distribution.layers import LAYER_FILES, TABLE_FILE, Layer, layers_to_json
 from precast.loader.contract.distribution.reference import FolderReference, HubReference
@@ -41,7 +41,7 @@ def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple
         if name != TABLE_FILE and _has(path, data):
             kept += len(data)
             continue
-        write_atomically(path, data)
+        write_output(path, data)
     return sum(map(len, files.values())) - kept, kept
 
 

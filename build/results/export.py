@@ -15,7 +15,7 @@ from pathlib import Path
 
 from precast.build.compile.outcome import Failed, outcome_of, request_for
 from precast.build.compile.worker import Worker
-from precast.build.disk.scratch import temporary_folder, write_atomically
+from precast.build.disk.scratch import temporary_folder, write_output
 from precast.build.errors import Location, ObjectError, StoreError
 from precast.build.gpu.gpu_table import Fact
 from precast.build.gpu.profile import Profile, parse_answers, profile_of
@@ -51,7 +51,7 @@ class Export:
     def write(self, folder: Path) -> None:
         """Write the files into a folder, which may hold others."""
         for name, data in self.files.items():
-            write_atomically(folder / name, data)
+            write_output(folder / name, data)
 
 
 @dataclass(frozen=True, slots=True)

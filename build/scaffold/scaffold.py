@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.disk.output_folder import check_output_folder
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.errors import OutputError
 from precast.loader.contract.format.config import suggest
 from precast.loader.contract.format.patterns import NAME
@@ -48,7 +48,7 @@ class Scaffold:
         kept = self.kept(folder)
         new = {folder / name: text for name, text in self.files.items() if name not in kept}
         for path, text in new.items():
-            write_atomically(path, text.encode())
+            write_output(path, text.encode())
         return tuple(new)
 
 

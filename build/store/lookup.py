@@ -41,12 +41,6 @@ class Lookup:
         """The key of the record that ``find`` would read first; None where this machine has no such file."""
         return next((name for name in self._record_keys(key, profile) if self.store.record_file(name).is_file()), None)
 
-    def mark_used(self, requests: Iterable[Request]) -> None:
-        """Record the use of these variants by a build that does not read them, because its cache is up to date."""
-        for key, profile in requests:
-            if (record := self.record_key(key, profile)) is not None:
-                self.store.mark_used(record)
-
     def prefetch(self, requests: Iterable[Request]) -> None:
         """Fetch what the remote cache has of these variants, several files at a time."""
         if self.store.remote is None:

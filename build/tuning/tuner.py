@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.measurements.fit import completed
 from precast.build.measurements.tuning_file import LIMIT, Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
 from precast.build.on_gpu.launches import Lost, Trial
@@ -242,7 +242,7 @@ class Tuner:
         self.file = TuningFile(
             tuple(gpus[name] for name in sorted(gpus)), tuple(groups[name] for name in sorted(groups))
         )
-        write_atomically(self.path, self.file.encode())
+        write_output(self.path, self.file.encode())
 
 
 def settled(first: Mapping[bytes, float], second: Mapping[bytes, float]) -> dict[bytes, float]:

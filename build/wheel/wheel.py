@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from precast.build.cache.contents import CacheContents
 from precast.build.disk.output_folder import check_output_folder
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.errors import WheelError
 from precast.build.wheel.host_filter import for_host
 from precast.build.wheel.version import content_time, default_version, given_version
@@ -80,7 +80,7 @@ def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host:
         wheel = Wheel(cache=contents.index.name, version=chosen, tag=platform_tag(_needed(contents, wheel_host)))
         wheels[folder / wheel.filename] = _zip(wheel, _files_for(contents, files, wheel_host))
     for path, data in wheels.items():
-        write_atomically(path, data)
+        write_output(path, data)
     return tuple(wheels)
 
 

@@ -35,7 +35,7 @@ def command(
 ) -> None:
     from precast.build.bench.report import Report
     from precast.build.cache.contents import CacheContents
-    from precast.build.disk.scratch import write_atomically
+    from precast.build.disk.scratch import write_output
     from precast.build.store.store import Store
     from precast.build.web_report.page import page
     from precast.build.web_report.page_data import page_data
@@ -51,6 +51,6 @@ def command(
         seconds=content_time(path),
     )
     data = page(contents).encode()
-    write_atomically(output, data)
+    write_output(output, data)
     text = f"{output}: {count(len(contents.variants), 'variant')} of {contents.name}, {size(len(data))}"
     print_result({"file": str(output), "bytes": len(data), **contents.to_json()}, text, as_json)

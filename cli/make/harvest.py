@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.plan.recordings.recorded_manifest import manifest_of
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.own_target import own_target
@@ -74,7 +74,7 @@ def command(
     if not result.recorded:
         print_message("no key was recovered: record the program with 'precast record' instead")
         raise typer.Exit(1)
-    write_atomically(output, manifest_of(result.recorded, name=name, targets=[str(parsed)]).encode())
+    write_output(output, manifest_of(result.recorded, name=name, targets=[str(parsed)]).encode())
     numbers = Counter(key.library for key in result.recorded)
     listed = ", ".join(f"{library_name} {number}" for library_name, number in sorted(numbers.items()))
     print(f"{output}: {count(len(result.recorded), 'kernel')} ({listed})")

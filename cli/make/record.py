@@ -21,7 +21,7 @@ from typing import Annotated
 
 import typer
 
-from precast.build.disk.scratch import write_atomically
+from precast.build.disk.scratch import write_output
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.own_target import own_target
@@ -125,7 +125,7 @@ def command(
         )
     kept = before.recorded if before else ()
     text = manifest_of((*kept, *run.recorded), name=name or (before.name if before else "recorded"), targets=targets)
-    write_atomically(output, text.encode())
+    write_output(output, text.encode())
     numbers = Counter(kernel.library for kernel in run.recorded)
     libraries = ", ".join(f"{library_name} {number}" for library_name, number in sorted(numbers.items()))
     print(f"{output}: {count(len(run.recorded), 'kernel')} ({libraries})")

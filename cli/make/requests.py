@@ -72,8 +72,8 @@ def command(
             for entry in entries_of(requests, only=only, targets=targets)
         ]
     if output is not None:
-        from precast.build.disk.scratch import write_atomically
+        from precast.build.disk.scratch import write_output
 
-        write_atomically(output, f"{text}\n".encode())
+        write_output(output, f"{text}\n".encode())
         text = f"wrote {output}"
     print_result(data, text, as_json)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -22,6 +21,7 @@ from precast.loader.contract.distribution.layers import Transfer
 from precast.loader.contract.format.artifact import Blob
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import CacheError, ConfigError, FetchError, PrecastError
+from precast.loader.fetch.lock import locked
 from precast.loader.resolve.cache import OVERRIDE, Cache
 from precast.loader.transport.folder_swap import (
     FIXED,
@@ -35,9 +35,7 @@ from precast.loader.transport.folder_swap import (
 )
 
 _NAME = f"{INSIDE}fetch"
-_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_TRIES = 100
 _CHECKERS = 4
 _SYNCING = 8
 
@@ -188,7 +186,7 @@ def hold(target: Path, wait: Callable[[str], None]) -> Iterator[Staging]:
             )
         path = target / _NAME if within else target.absolute().parent / f".{target.name}{_NAME}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _locked(path, lambda: wait(f"another fetch into {target} is running: waiting for it"))
+        handle = locked(path, lambda: wait(f"another fetch into {target} is running: waiting for it"))
         staging = Staging(target, path)
         staging.prepare()
         yield staging
@@ -216,43 +214,6 @@ def _is_current(target: Path) -> bool:
         return target.samefile(os.curdir)
     except OSError:
         return False
-
-
-def _locked(path: Path, wait: Callable[[], None]) -> int:
-    """Make a folder, unless it exists, and lock it. A process that held the lock may have removed it meanwhile."""
-    for _ in range(_TRIES):
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o755)
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue
-        try:
-            facts = os.fstat(handle)
-            if facts.st_uid != os.geteuid() or facts.st_mode & stat.S_IWOTH:
-                raise FetchError(f"{path} belongs to another user or is world-writable: remove it, and run this again")
-            _lock(handle, wait)
-            if os.path.samestat(os.stat(path, follow_symlinks=False), facts):
-                return handle
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-    raise FetchError(f"{path} is repeatedly removed by other processes: choose another folder")
-
-
-def _lock(handle: int, wait: Callable[[], None]) -> None:
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            wait()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
 
 
 def _plain(path: Path, size: int) -> bytes:

@@ -33,7 +33,7 @@ def command(
     problem: options.Problems = None,
     as_json: options.Json = False,
 ) -> None:
-    from precast.build.disk.scratch import write_atomically
+    from precast.build.disk.scratch import write_output
     from precast.build.measurements.tuning_file import TuningFile
     from precast.build.tuning.model import Model
     from precast.build.tuning.tuner import read_file
@@ -60,7 +60,7 @@ def command(
         kept = tuple(group for group in file.groups if group.gpu != model.gpu.name)
         gpus = tuple(other for other in file.gpus if other.name != model.gpu.name)
         file = replace(modelled, gpus=(*gpus, model.gpu), groups=(*kept, *groups))
-        write_atomically(path, file.encode())
+        write_output(path, file.encode())
     lines = [f"left out: {text}" for text in left_out]
     lines.append(
         f"{count(modelled.count, 'time')} modelled for {model.gpu.name}, not measured; "

@@ -66,6 +66,16 @@ def stopping(n: int):
     return compile_add(n)
 """
 
+# It stops its own process: its worker and its neighbours stay.
+PAUSING = """
+import os, signal
+
+
+def pausing(n: int):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return compile_add(n)
+"""
+
 
 @pytest.mark.parametrize(
     ("name", "text", "built"),
@@ -74,6 +84,7 @@ def stopping(n: int):
         ("closing", CLOSING, 2),
         ("opening", OPENING, 4),
         ("stopping", STOPPING, 2),
+        ("pausing", PAUSING, 2),
     ],
 )
 def test_a_module_that_does_harm_costs_its_own_variants(
@@ -90,3 +101,6 @@ def test_a_module_that_does_harm_costs_its_own_variants(
     assert (tmp_path / "cache" / "index.json").exists(), done.stderr
     assert len(Cache(tmp_path / "cache").op("user.good").artifacts) == 2
     assert built is None or last["built"] == built
+    if name == "pausing":
+        reason = "it was stopped by a signal for 5 s; the worker was ended"
+        assert [failed["reason"] for failed in last["failed"]] == [reason] * 2

@@ -67,7 +67,9 @@ def test_a_use_keeps_a_record(tmp_path: Path, how: str) -> None:
     if how == "read":
         assert find(store, KEYS[0], H200) is not None
     else:
-        Lookup(store, answers_here([])).mark_used([(KEYS[0], H200)])
+        record = Lookup(store, answers_here([])).record_key(KEYS[0], H200)
+        assert record is not None
+        store.mark_used(record)
     prune(store, older_than=2.5 * DAY)
     assert held(store) == [0, 2, 3, 4]
 

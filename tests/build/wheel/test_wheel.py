@@ -87,6 +87,14 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         write_wheels(Built().write(tmp_path / "cache"), tmp_path / "dist")
 
 
+def test_what_a_killed_one_left_is_removed(tmp_path: Path) -> None:
+    cache = Built().write(tmp_path / "cache")
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / ".writing-killed").touch()
+    wheels = write_wheels(cache, tmp_path / "dist")
+    assert list((tmp_path / "dist").iterdir()) == list(wheels)
+
+
 @pytest.mark.parametrize(("given", "normal"), [("1.4.0", "1.4.0"), ("1.4-RC1+GB200", "1.4rc1+gb200"), ("v2", "2")])
 def test_a_given_version_is_put_in_normal_form(tmp_path: Path, given: str, normal: str) -> None:
     (wheel,) = write_wheels(Built(name="my-norms").write(tmp_path / "cache"), tmp_path / "dist", version=given)

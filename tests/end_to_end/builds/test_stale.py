@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers.builds import HEAD, events, manifest, module, precast, tree
+from tests.helpers.builds import events, manifest, module, precast, tree
+from tests.helpers.inputs.random_package import RandomPackage
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 
@@ -113,60 +114,37 @@ def test_each_way_of_reading_is_noticed_and_nothing_else(tmp_path: Path) -> None
     assert tree(tmp_path / "cache") == tree(tmp_path / "scratch")
 
 
-class RandomPackage:
-    """A small package whose modules import each other and read a file, and random edits of it."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.random = folder, random.Random(seed)
-        self.constants = dict.fromkeys(("a", "b", "c"), 1)
-        self.uses: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"]}
-        self.data, self.shadow = 1, False
-        (folder / "pk").mkdir(parents=True)
-        (folder / "adding.py").write_text(HEAD)
-        (folder / "pk" / "__init__.py").write_text("")
-        self.manifest = manifest(folder, {f"pk.k{n}:make{n}": [1] for n in range(3)})
-        self.write()
-
-    def write(self) -> None:
-        for name, constant in self.constants.items():
-            imports = "".join(f"    from pk.{other} import value as {other}\n" for other in self.uses[name])
-            total = " + ".join([str(constant), *(f"{other}()" for other in self.uses[name])])
-            (self.folder / "pk" / f"{name}.py").write_text(f"def value():\n{imports}    return {total}\n")
-        (self.folder / "pk" / "data.txt").write_text(str(self.data))
-        read = "    from pathlib import Path\n    extra = int((Path(__file__).parent / 'data.txt').read_text())\n"
-        lazy = "    import importlib\n    extra = importlib.import_module('pk.' + 'c').value()\n"
-        tried = "    try:\n        from pk.shadow import extra\n    except ImportError:\n        extra = 0\n"
-        for number, (user, code) in enumerate([("a", read), ("b", lazy), ("c", tried)]):
-            text = f"from adding import compile_add\nfrom pk.{user} import value\n\n\ndef make{number}(n: int):\n{code}"
-            text += "    return compile_add(value() + extra + n)\n"
-            (self.folder / "pk" / f"k{number}.py").write_text(text)
-        shadow = self.folder / "pk" / "shadow.py"
-        shadow.write_text("extra = 100\n") if self.shadow else shadow.unlink(missing_ok=True)
-
-    def edit(self) -> None:
-        kind = self.random.choice(["constant", "data", "use", "shadow", "touch", "restore"])
-        if kind == "constant":
-            self.constants[self.random.choice("abc")] = self.random.randrange(1, 5)
-        elif kind == "data":
-            self.data = self.random.randrange(1, 5)
-        elif kind == "use":
-            self.uses["c"] = self.random.choice([[], ["a"], ["b"], ["a", "b"]])
-        elif kind == "shadow":
-            self.shadow = not self.shadow
-        self.write()
-        if kind == "restore":
-            for path in (self.folder / "pk").glob("*.py"):
-                os.utime(path, (1, 1))
+def artifacts(files: Mapping[str, bytes]) -> set[str]:
+    """The artifacts of a cache, each without how its blob is stored: that depends on all of them."""
+    rows = [
+        (name, {**row, "blob": row["blob"]["sha256"]})
+        for name, data in files.items()
+        if name.startswith("ops/")
+        for row in json.loads(data)["artifacts"]
+    ]
+    return {json.dumps(row, sort_keys=True) for row in rows}
 
 
 def test_after_random_edits_the_cache_is_what_a_build_from_scratch_makes(tmp_path: Path) -> None:
-    """``PRECAST_EDITS`` says how many edits; each takes a build from scratch."""
+    """And ``check`` finds the cache stale if, and only if, a build then writes an artifact that was not there.
+
+    ``PRECAST_EDITS`` says how many edits. After a few of them comes a build from scratch.
+    """
     package = RandomPackage(tmp_path / "src", seed=int(os.environ.get("PRECAST_SEED", "7")))
-    for number in range(int(os.environ.get("PRECAST_EDITS", "3"))):
-        package.edit()
-        done = precast(tmp_path / "store", "build", package.manifest, "-o", tmp_path / "cache", "-j", 1)
-        assert done.returncode == 0, done.stderr
-        fresh = precast(tmp_path / f"store{number}", "build", package.manifest, "-o", tmp_path / "scratch", "-j", 2)
-        assert fresh.returncode == 0, fresh.stderr
-        assert tree(tmp_path / "cache") == tree(tmp_path / "scratch"), number
-        shutil.rmtree(tmp_path / f"store{number}")
+    cache, edits = tmp_path / "cache", Counter[str]()
+
+    def run(store: str, *arguments: object) -> None:
+        done = precast(tmp_path / store, *arguments)
+        assert done.returncode == 0, (edits, done.stdout, done.stderr)
+
+    run("store", "build", package.manifest, "-o", cache, "-j", 1)
+    while edits.total() < int(os.environ.get("PRECAST_EDITS", "6")):
+        edits.update(package.edit() for _ in range(package.random.randint(1, 4)))
+        before = tree(cache)
+        checked = precast(tmp_path / "store", "check", package.manifest, cache)
+        run("store", "build", package.manifest, "-o", cache, "-j", 1)
+        run("fresh", "build", package.manifest, "-o", tmp_path / "scratch", "-j", 1)
+        assert tree(cache) == tree(tmp_path / "scratch"), edits
+        assert (checked.returncode == 1) == (not artifacts(tree(cache)) <= artifacts(before)), (edits, checked.stdout)
+        shutil.rmtree(tmp_path / "fresh")
+    print(f"{edits.total()} edits: {dict(sorted(edits.items()))}")

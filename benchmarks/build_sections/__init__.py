@@ -1,0 +1,1 @@
+"""What benchmarks/build.py builds, and how."""

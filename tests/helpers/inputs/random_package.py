@@ -1,0 +1,81 @@
+"""A package whose modules import each other and read something in many ways, and random edits of it."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from tests.helpers.builds import HEAD
+from tests.helpers.inputs.ways import HEAD as WAY_HEAD
+from tests.helpers.inputs.ways import VALUES, WAYS
+
+READ = "    from pathlib import Path\n    extra = int((Path(__file__).parent / 'data.txt').read_text())\n"
+LAZY = "    import importlib\n    extra = importlib.import_module('pk.' + 'c').value()\n"
+TRIED = "    try:\n        from pk.shadow import extra\n    except ImportError:\n        extra = 0\n"
+IMPORTING = (("a", READ), ("b", LAZY), ("c", TRIED))
+
+
+class RandomPackage:
+    """``pk`` has three kernels that import each other's helpers; ``ways`` has a kernel for each way of reading."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.random = folder, random.Random(seed)
+        self.constants = dict.fromkeys(("a", "b", "c"), 1)
+        self.uses: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"]}
+        self.data, self.shadow = 1, False
+        for name in ("pk", "ways"):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "__init__.py").write_text("")
+        (folder / "adding.py").write_text(HEAD)
+        for name, way in WAYS.items():
+            (folder / "ways" / f"{name}.py").write_text(WAY_HEAD + way.code)
+            way.edit(folder / "ways", self.random)
+        self.manifest = self._manifest()
+        self.write()
+
+    def write(self) -> None:
+        """Write the modules of ``pk``, and the data that one of them reads."""
+        for name, constant in self.constants.items():
+            imports = "".join(f"    from pk.{other} import value as {other}\n" for other in self.uses[name])
+            total = " + ".join([str(constant), *(f"{other}()" for other in self.uses[name])])
+            (self.folder / "pk" / f"{name}.py").write_text(f"def value():\n{imports}    return {total}\n")
+        (self.folder / "pk" / "data.txt").write_text(str(self.data))
+        for number, (user, code) in enumerate(IMPORTING):
+            text = f"from adding import compile_add\nfrom pk.{user} import value\n\n\ndef make{number}(n: int):\n{code}"
+            text += "    return compile_add(value() + extra + n)\n"
+            (self.folder / "pk" / f"k{number}.py").write_text(text)
+        shadow = self.folder / "pk" / "shadow.py"
+        shadow.write_text("extra = 100\n") if self.shadow else shadow.unlink(missing_ok=True)
+
+    def edit(self) -> str:
+        """Make a random edit, and return what it was."""
+        kinds = ["constant", "data", "use", "shadow", "touch", "restore"]
+        kind = self.random.choice([*kinds, *WAYS])
+        if kind in WAYS:
+            WAYS[kind].edit(self.folder / "ways", self.random)
+        elif kind == "constant":
+            self.constants[self.random.choice("abc")] = self.random.randrange(1, 5)
+        elif kind == "data":
+            self.data = self.random.randrange(1, 5)
+        elif kind == "use":
+            self.uses["c"] = self.random.choice([[], ["a"], ["b"], ["a", "b"]])
+        elif kind == "shadow":
+            self.shadow = not self.shadow
+        self.write()
+        if kind == "restore":
+            for path in (self.folder / "pk").glob("*.py"):
+                os.utime(path, (1, 1))
+        return kind
+
+    def _manifest(self) -> Path:
+        sources = {f"pk.k{number}:make{number}": [1] for number in range(len(IMPORTING))}
+        sources |= {f"ways.{name}:make_{name}": VALUES[name] for name in WAYS}
+        entries = "".join(
+            f"  - {{compile: '{source}', op: user.{source.partition(':')[2]}, config: {{n: {values}}},"
+            " skip_unsupported: true}\n"
+            for source, values in sources.items()
+        )
+        path = self.folder / "mine.yaml"
+        path.write_text(f"version: 1\nname: mine\ntargets: [sm_90a]\npath: .\nkernels:\n{entries}")
+        return path

@@ -1,0 +1,139 @@
+"""Ways in which a kernel's module reads something, each with the edits that change what it finds."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HEAD = "import os, sys\nfrom pathlib import Path\nfrom adding import compile_add\nHERE = Path(__file__).parent\n\n\n"
+Edit = Callable[[Path, random.Random], object]
+
+
+@dataclass(frozen=True)
+class Way:
+    """The code of a module whose function ``make_NAME`` compiles what it finds, and a random edit of that."""
+
+    code: str
+    edit: Edit
+
+
+def written(name: str, form: str = "{}") -> Edit:
+    """An edit that writes a number into a file."""
+    return lambda folder, chances: (folder / name).write_text(form.format(chances.randrange(1, 5)))
+
+
+def toggled(name: str) -> Edit:
+    """An edit that makes a file, or removes it."""
+
+    def edit(folder: Path, chances: random.Random) -> None:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink() if path.exists() else path.write_text("SIZE = 3\n")
+
+    return edit
+
+
+def populated(name: str) -> Edit:
+    """An edit that gives a folder other files."""
+
+    def edit(folder: Path, chances: random.Random) -> None:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+        for number in range(chances.randrange(0, 4)):
+            (folder / name / f"{number}.json").write_text(str(chances.random()))
+
+    return edit
+
+
+def linked(name: str) -> Edit:
+    """An edit that lets a link name another path, which need not exist."""
+
+    def edit(folder: Path, chances: random.Random) -> None:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(str(chances.randrange(1, 5)))
+
+    return edit
+
+
+def sized(name: str) -> Edit:
+    """An edit that gives a file another size."""
+    return lambda folder, chances: (folder / name).write_bytes(bytes(chances.randrange(1, 5)))
+
+
+WAYS = {
+    "pool": Way(
+        "from concurrent.futures import ThreadPoolExecutor\ndef make_pool(n: int):\n"
+        "    with ThreadPoolExecutor(2) as pool:\n        (text,) = pool.map(Path.read_text, [HERE / 'pool.txt'])\n"
+        "    return compile_add(int(text) + n)\n",
+        written("pool.txt"),
+    ),
+    "to_thread": Way(
+        "import asyncio, json\nFOUND = json.loads(asyncio.run(asyncio.to_thread((HERE / 'thread.json').read_text)))\n"
+        "def make_to_thread(n: int):\n    return compile_add(FOUND[0] + n)\n",
+        written("thread.json", "[{}]"),
+    ),
+    "exists": Way(
+        "def make_exists(n: int):\n    return compile_add(3 * (HERE / 'flag').exists() + n)\n",
+        toggled("flag"),
+    ),
+    "names": Way(
+        "def make_names(n: int):\n    return compile_add(len(os.listdir(HERE / 'names')) + n)\n",
+        populated("names"),
+    ),
+    "glob": Way(
+        "def make_glob(n: int):\n    return compile_add(len(list(HERE.glob('globbed/*.json'))) + n)\n",
+        populated("globbed"),
+    ),
+    "link": Way(
+        "def make_link(n: int):\n    return compile_add(int(os.readlink(HERE / 'link')) + n)\n",
+        linked("link"),
+    ),
+    "size": Way(
+        "def make_size(n: int):\n    return compile_add((HERE / 'sized').stat().st_size + n)\n",
+        sized("sized"),
+    ),
+    "touched": Way(
+        "def make_touched(n: int):\n    (HERE / 'touched.txt').touch()\n"
+        "    return compile_add(int((HERE / 'touched.txt').read_text()) + n)\n",
+        written("touched.txt"),
+    ),
+    "exclusive": Way(
+        "def make_exclusive(n: int):\n"
+        "    try:\n        open(HERE / 'exclusive.txt', 'x')\n    except FileExistsError:\n"
+        "        return compile_add(int((HERE / 'exclusive.txt').read_text()) + n)\n",
+        written("exclusive.txt"),
+    ),
+    "late": Way(
+        "sys.path.insert(0, str(HERE / 'late'))\n"
+        "try:\n    from late_module import SIZE\nexcept ImportError:\n    SIZE = 1\n"
+        "def make_late(n: int):\n    return compile_add(SIZE + n)\n",
+        toggled("late/late_module.py"),
+    ),
+    "default": Way(
+        "DEFAULT = int((HERE / 'default.txt').read_text())\n"
+        "def make_default(n: int, extra: int = DEFAULT):\n    return compile_add(extra + n)\n",
+        written("default.txt"),
+    ),
+    "choices": Way(
+        "from typing import Literal\nCHOICES = tuple(range(int((HERE / 'choices.txt').read_text()) + 2))\n"
+        "def make_choices(n: Literal[CHOICES]):\n    return compile_add(len(CHOICES) + n)\n",
+        written("choices.txt"),
+    ),
+    "supports": Way(
+        "from precast.kernels import kernel\nMOST = int((HERE / 'most.txt').read_text())\n"
+        "def supports(config, target):\n    return 'too large' if config['n'] > MOST else None\n"
+        "@kernel(op='user.make_supports', supports=supports)\ndef make_supports(n: int):\n    return compile_add(n)\n",
+        written("most.txt"),
+    ),
+    "asked": Way(
+        "from precast.kernels import kernel\n"
+        "def supports(config, target):\n"
+        "    return 'not now' if (HERE / 'refused').exists() and config['n'] > 1 else None\n"
+        "@kernel(op='user.make_asked', supports=supports)\ndef make_asked(n: int):\n    return compile_add(n)\n",
+        toggled("refused"),
+    ),
+}
+VALUES = {name: [1, 2, 3] if name == "supports" else [1, 2] if name == "asked" else [1] for name in WAYS}
