@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import getpass
 import os
+import pathlib
 import platform
 import resource
 import socket
@@ -55,3 +56,5 @@ def watch_host_queries(note: Note) -> None:
     for module, names in _QUERIES:
         for name in names:
             watch(module, name)
+    if accessor := getattr(pathlib, "_NormalAccessor", None):  # Python 3.10: it has kept the function itself
+        accessor.getcwd = staticmethod(os.getcwd)
