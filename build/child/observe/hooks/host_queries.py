@@ -15,7 +15,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from precast.build.child.observe.code_locations import is_standard
@@ -45,9 +45,9 @@ def watch_host_queries(note: Note) -> None:
 
         @functools.wraps(original)
         def watched(*arguments: Any, **named: Any) -> Any:
-            code = sys._getframe(1).f_code
-            standard = code.co_filename.startswith("<frozen ") or is_standard(code.co_filename)
-            if not standard or code.co_name in _PASSED_ON:
+            caller = sys._getframe(1)
+            file = caller.f_code.co_filename
+            if not (file.startswith("<frozen ") or is_standard(file)) or _is_passed_on(caller):
                 note("host", f"{module.__name__}.{name}")
             return original(*arguments, **named)
 
@@ -58,3 +58,10 @@ def watch_host_queries(note: Note) -> None:
             watch(module, name)
     if accessor := getattr(pathlib, "_NormalAccessor", None):  # Python 3.10: it has kept the function itself
         accessor.getcwd = staticmethod(os.getcwd)
+
+
+def _is_passed_on(caller: FrameType) -> bool:
+    """Whether a function of the standard library returns what it queries."""
+    if caller.f_code.co_name == "absolute" and caller.f_back is not None:  # Path.cwd of Python 3.12 calls it
+        caller = caller.f_back
+    return caller.f_code.co_name in _PASSED_ON
