@@ -1,6 +1,7 @@
 """Print which artifact loader.get takes for a config, and why it takes no other.
 
-Nothing is loaded. Exit status 1 means that no artifact serves the request.
+Nothing is loaded, and only installed caches and those of PRECAST_CACHE_PATH count, as for loader.get. Exit status 1
+means that no artifact serves the request.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from typing import Annotated, Literal
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.output import print_result
+from precast.cli.shared.output import print_message, print_result
+from precast.cli.shared.project import project_here
 from precast.loader.command_line.explanation import explained, to_json
+from precast.loader.errors import OpNotFound
 
 
 def command(
@@ -31,7 +34,20 @@ def command(
     verified: Annotated[Literal["gpu", "emulated"] | None, typer.Option(help="Take only what was verified so.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    decision = explained(op, config or (), device=device, target=target, problem=problem or (), verified=verified or "")
+    try:
+        decision = explained(
+            op, config or (), device=device, target=target, problem=problem or (), verified=verified or ""
+        )
+    except OpNotFound:
+        _note_project()
+        raise
     print_result(to_json(decision), str(decision), as_json)
     if decision.chosen is None:
         raise typer.Exit(1)
+
+
+def _note_project() -> None:
+    """Print that the project's cache is not among those that are searched, where there is one."""
+    project = project_here()
+    if project is not None and (project.output / "index.json").is_file():
+        print_message(f"note: {project.output} of precast.toml is not installed: PRECAST_CACHE_PATH={project.output}")

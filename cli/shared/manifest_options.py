@@ -60,8 +60,17 @@ class ManifestOptions:
         """The plan of the manifests of each toolchain."""
         groups = self.groups()
         toolchains = self.toolchains(print_message)
-        with waiting(f"reading {count(len(self.manifests), 'manifest')} and importing their kernels"):
+        with waiting(reading(len(self.manifests))):
             return tuple(group.plan(toolchains, profiles=profiles) for group in groups)
+
+
+def reading(manifests: int) -> str:
+    """What a plan does first.
+
+    >>> reading(1), reading(2)
+    ('reading 1 manifest and importing its kernels', 'reading 2 manifests and importing their kernels')
+    """
+    return f"reading {count(manifests, 'manifest')} and importing {'its' if manifests == 1 else 'their'} kernels"
 
 
 def toolchains_of(find_links: Sequence[Path] | None, offline: bool, report: Callable[[str], None]) -> Toolchains:

@@ -41,6 +41,7 @@ def listed(caches: Iterable[DiscoveredCache], op: str = "", where: Sequence[str]
     where
         ``KEY=VALUE`` each.
     """
+    caches = tuple(caches)
     rows: list[Listed] = []
     keys: dict[str, tuple[Key, ...]] = {}
     for discovered in caches:
@@ -50,6 +51,8 @@ def listed(caches: Iterable[DiscoveredCache], op: str = "", where: Sequence[str]
             reader = discovered.cache.op(name)
             keys[name] = (*keys.get(name, ()), *reader.keys)
             rows += [Listed(cache=discovered.label, op=name, artifact=artifact) for artifact in reader.artifacts]
+    if op and not caches:
+        raise OpNotFound(f"no cache holds op {op!r}, since there are {NO_CACHES}")
     if op and not rows:
         ops = {name for discovered in caches if discovered.index for name in discovered.index.ops}
         raise OpNotFound(f"no cache holds op {op!r}{suggest(op, ops, 'list without an op shows all')}")

@@ -33,7 +33,7 @@ def on_80_columns(tmp_path: Path, *, interrupt_at: str = "") -> Session:
 def test_a_terminal_shows_each_stage_and_the_seconds_of_a_long_variant(tmp_path: Path) -> None:
     done = on_80_columns(tmp_path)
     assert done.status == 1
-    stages = ("reading 1 manifest and importing their kernels", "looking up 2 variants in the store", "[0/2]\n  ")
+    stages = ("reading 1 manifest and importing its kernels", "looking up 2 variants in the store", "[0/2]\n  ")
     first = [next(i for i, frame in enumerate(done.frames) if stage in frame) for stage in stages]
     assert first == sorted(first)
     running = {line for frame in done.frames for line in frame.splitlines() if line.startswith("  user")}
@@ -63,8 +63,18 @@ def test_a_log_has_the_stages_as_lines_and_json_has_none(tmp_path: Path) -> None
     words = ["build", mine, "-o", tmp_path / "cache", "-j", 1]
     lines = precast(tmp_path / "store", *words).stderr.splitlines()
     assert lines[:3] == [
-        "reading 1 manifest and importing their kernels",
+        "reading 1 manifest and importing its kernels",
         "looking up 1 variant in the store and starting workers",
         "[1/1] user.bad(n=1) for sm_90a: failed",
     ]
     assert precast(tmp_path / "store", *words, "--json").stderr.splitlines()[1].startswith("error: ")
+
+
+def test_a_plan_shows_what_takes_the_time(tmp_path: Path) -> None:
+    """Importing kernels takes seconds, as here."""
+    (tmp_path / "kernels80.py").write_text(f"{KERNELS}\ntime.sleep(1.5)\n")
+    words = [sys.executable, "-m", "precast.cli.main", "plan", manifest(tmp_path, {"kernels80:slow": [1, 2]})]
+    done = on_terminal(words, env={"PRECAST_STORE": str(tmp_path / "store")})
+    assert done.status == 0
+    assert done.lines[0] == "reading 1 manifest and importing its kernels ..."
+    assert done.lines[-1] == "mine: 2 variants, 0 skipped"

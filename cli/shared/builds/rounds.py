@@ -68,11 +68,11 @@ class Watch:
         return tuple(dict.fromkeys((*changed(before, now), *modified_since(self._paths - earlier, began))))
 
     def _watch(self, paths: frozenset[str], request: BuildRequest) -> None:
-        """Watch only these paths. What builds write, such as the cache, is left out of folders."""
+        """Watch only these paths. What this round and earlier ones write, such as the cache, is left out of folders."""
         self._paths = paths
         written = frozenset(os.path.abspath(path) for path in (request.output, request.store.path))
-        if written != self._fingerprints.without:
-            self._fingerprints = Fingerprints(written)
+        if not written <= self._fingerprints.without:
+            self._fingerprints = Fingerprints(written | self._fingerprints.without)
 
     def _build(self, request: BuildRequest) -> list[Result]:
         results = []

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 from precast.cli.shared.builds.display import Display
-from precast.cli.shared.manifest_options import ManifestOptions
+from precast.cli.shared.manifest_options import ManifestOptions, reading
 from precast.cli.shared.output import count
 from precast.cli.shared.progress import Progress
 
@@ -78,7 +78,7 @@ class BuildRequest:
         try:
             with sigterm_as_ctrl_c(), progress if shown else nullcontext():
                 display = Display(progress if shown else None, events=self.as_json)
-                display.stage(f"reading {count(len(group.manifests), 'manifest')} and importing their kernels")
+                display.stage(reading(len(group.manifests)))
                 toolchains = self.manifests.toolchains(display.stage)
                 plan = group.plan(toolchains, profiles=self.profiles, notes=self.store.notes)
                 plan = part_of(plan, self.shard) if self.shard else plan

@@ -23,6 +23,12 @@ def test_every_key(tmp_path: Path) -> None:
     assert (project.targets, project.jobs) == (("sm_90a",), 8)
 
 
+@pytest.mark.parametrize("ending", ["\r\n", "\n"])
+def test_a_file_as_windows_writes_it(ending: str) -> None:
+    text = "\ufeff" + ending.join(['manifests = "a.yaml"', "jobs = 8"])
+    assert parse_project(text.encode(), FILE).jobs == 8
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

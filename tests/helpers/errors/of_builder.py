@@ -209,7 +209,11 @@ def process_lost(stage: Stage) -> None:
     stage.elsewhere("""
 import os, time
 from precast.build.child.module_process import ModuleProcess
+class Log:
+    def use(self): pass
+    def close(self): pass
 class Work:
+    def new_log(self): return Log()
     def load(self, header): time.sleep(60)
 process = ModuleProcess(Work())
 process.request({"source": "mine:norm"}, seconds=0.5, memory=0, build=os.getppid())
