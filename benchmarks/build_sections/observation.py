@@ -13,26 +13,35 @@ from pathlib import Path
 
 WITH, WITHOUT = "with", "without"
 
-# Python imports it in every child process, before anything of precast.
+# Python imports it in every process, before anything of precast.
 _SWITCH_OFF = """
 import importlib.util, sys
 
-NAME = "precast.build.child.observe.observer"
+def switch_off_observer(module):
+    module.Observer.install = lambda self: self
+    module.Observer.observed = lambda self: {
+        "asked": [], "native": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [],
+        "path": [item for item in sys.path if isinstance(item, str)], "complete": True,
+    }
+
+def switch_off_library(module):
+    module.observed_environment = dict
+
+CHANGES = {
+    "precast.build.child.observe.observer": switch_off_observer,
+    "precast.build.link.observer_library": switch_off_library,
+}
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name != NAME:
+        change = CHANGES.pop(name, None)
+        if change is None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         execute = spec.loader.exec_module
         def exec_module(module):
             execute(module)
-            module.Observer.install = lambda self: self
-            module.Observer.observed = lambda self: {
-                "asked": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [],
-                "path": [item for item in sys.path if isinstance(item, str)], "complete": True,
-            }
+            change(module)
         spec.loader.exec_module = exec_module
         return spec
 

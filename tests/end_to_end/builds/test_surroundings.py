@@ -203,8 +203,9 @@ def artifacts(cache: Path, op: str) -> list[dict[str, Any]]:
     return [{**row, "blob": {name: row["blob"][name] for name in ("sha256", "size")}} for row in rows]
 
 
-def test_beside_quack_which_patches_the_compiler(tmp_path: Path) -> None:
+def test_beside_quack_which_patches_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("quack")
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # quack needs torch, which the other tests of this file hide
     alone = build(tmp_path / "alone", Surroundings())
     quack = "  - {kernel: quack.rmsnorm, config: {dtype: [bfloat16], hidden: [1024]}}\n"
     beside = build(tmp_path / "beside", Surroundings(jobs=1, backwards=True), more=quack)
