@@ -71,11 +71,14 @@ def find_observer(folder: Path | None = None) -> ObserverLibrary:
         path = folder.absolute() / f"{_digest()}.so"
         if ":" in str(path) or " " in str(path):  # the dynamic linker separates the names of libraries by these
             raise ToolError(f"{path} has a colon or a space, so that no program can load it: set XDG_CACHE_HOME")
-        if not path.exists():
+        if not path.exists() or not _loads(path):  # a damaged file would be passed over in silence
             folder.mkdir(parents=True, exist_ok=True)
             with scratch_folder(folder, ".compile-") as scratch:
                 compile_observer(scratch / path.name)
-                _check_loads(scratch / path.name)
+                if not _loads(scratch / path.name):
+                    raise ToolError(
+                        f"{sys.executable} does not load a library before others: use one that is linked dynamically"
+                    )
                 (scratch / path.name).replace(path)
     except (LinkError, ToolError, OSError) as error:
         return ObserverLibrary(None, str(error))
@@ -95,12 +98,10 @@ def observed_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, PRELOAD: f"{given}:{library}" if given else str(library)}
 
 
-def _check_loads(path: Path) -> None:
-    """Raise a ToolError if this Python does not load a library before others, as one that is linked statically."""
+def _loads(path: Path) -> bool:
+    """Whether this Python loads a library before others; one that is linked statically does not."""
     command = [sys.executable, "-I", "-c", "import ctypes; ctypes.CDLL(None).precast_observer_log"]
-    done = subprocess.run(command, env={PRELOAD: str(path)}, capture_output=True, check=False)
-    if done.returncode:
-        raise ToolError(f"{sys.executable} does not load a library before others: use one that is linked dynamically")
+    return subprocess.run(command, env={PRELOAD: str(path)}, capture_output=True, check=False).returncode == 0
 
 
 def _digest() -> str:

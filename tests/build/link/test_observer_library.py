@@ -27,6 +27,15 @@ def test_it_is_compiled_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
+def test_a_damaged_one_is_compiled_again(tmp_path: Path) -> None:
+    path = find_observer(tmp_path).path
+    assert path is not None
+    whole = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:4096])
+    find_observer.cache_clear()
+    assert find_observer(tmp_path).path == path and path.stat().st_size == whole
+
+
 def test_a_folder_whose_name_separates_libraries_is_refused(tmp_path: Path) -> None:
     assert "has a colon or a space" in find_observer(tmp_path / "a b").reason
 
