@@ -112,6 +112,10 @@ class Purpose:
     """The most keys beside the one of an optional output."""
     wishes: Sequence[int] = range(20)
     """Of a key: below 14 a value that it takes, 18 any value, 19 one for its type, right or wrong; else none."""
+    writes: Sequence[bool] = (False, True)
+    """Whether a kernel has the tensor of an optional output."""
+    checked: Sequence[int] = (0, 1, 2)
+    """How often a kernel was checked."""
 
 
 RIGHT, WRONG, DEFAULTS = (0,), (0, 18, 19), (14,)
@@ -119,7 +123,7 @@ PURPOSES = (
     Purpose("served", 10),
     Purpose("wrong", 25, wishes=WRONG),
     Purpose("measured", 10, targets=("sm_90a",), wishes=RIGHT),
-    Purpose("one more output", 8, targets=("sm_90a",), launched=(None,), keys=0, wishes=DEFAULTS),
+    Purpose("one more output", 8, ("sm_90a",), (None,), keys=0, wishes=DEFAULTS, writes=(True,), checked=(0,)),
     Purpose("taken: object", 15, targets=("sm_90", "sm_90a"), launched=(None,), wishes=RIGHT),
     Purpose("taken: cubin", 15, targets=("sm_90", "sm_90a"), launched=({"program": PROGRAM},), wishes=RIGHT),
 )
@@ -139,11 +143,11 @@ def artifacts_of(
         draw(st.sampled_from(purpose.targets)),
         host=draw(HOSTS) if launched is None else None,
         rank=draw(st.integers(0, 2)),
-        evidence=tuple(draw(st.lists(CHECKS, max_size=2))),
+        evidence=tuple(draw(CHECKS) for _ in range(draw(st.sampled_from(purpose.checked)))),
     )
     if launched is not None:
         made = replace(made, kind="cubin", symbol="first", signature=SIGNATURE, **launched)
-    if draw(st.booleans()):
+    if draw(st.sampled_from(purpose.writes)):
         made = replace(made, signature=made.signature.writing([OUTPUT]))
     facts, other = draw(FACTS), draw(FACTS)
     speed = {name: value for name, value in other.items() if name not in facts}
@@ -288,6 +292,7 @@ def test_the_same_decision(asked: Asked, tmp_path: Path, purpose: Purpose) -> No
         seen.update({re.sub(r"[^a-z ]", "", reason)[:9] for r in resolution.rejected for reason in r.reasons})
 
     compare()
+    print(purpose.outcome, seen[purpose.outcome])
     assert seen[purpose.outcome] >= purpose.least, seen
     assert purpose.wishes != range(20) or len(seen) > 12, f"few reasons occurred: {seen}"
 

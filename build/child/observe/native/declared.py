@@ -21,8 +21,9 @@ def declared_folders(path: Iterable[str], root: str, environment: Mapping[str, s
 
     ``path`` is Python's path, of which the folders of ``PYTHONPATH`` do not count. ``root`` has precast.
 
-    >>> declared_folders(["/opt/tools"], "/opt/precast", {"PYTHONPATH": "/opt/tools"})[:2]
-    ('/bin', '/dev')
+    >>> folders = declared_folders(["/opt/tools"], "/opt/precast", {"PYTHONPATH": "/opt/tools"})
+    >>> "/opt/precast" in folders, "/usr" in folders, "/opt/tools" in folders
+    (True, True, False)
     """
     added = {os.path.abspath(folder) for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder}
     imported = [folder for folder in map(os.path.abspath, filter(None, path)) if folder not in added]
