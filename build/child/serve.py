@@ -130,6 +130,7 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     """The pipes of requests and of replies, as descriptors that modules do not use; standard input becomes empty."""
     reply_fd = int(sys.argv[sys.argv.index("--reply-fd") + 1])
     os.set_inheritable(reply_fd, False)
+    sys.argv[:] = sys.orig_argv[:] = ["precast"]  # the descriptor is another one each time, and the path of any machine
     requests = os.fdopen(os.dup(0), "rb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)

@@ -41,9 +41,10 @@ class Contents:
         return content
 
     def folder(self, path: str) -> str | None:
-        """The digest of the names in a folder, without ``__pycache__``."""
+        """The digest of the names in a folder, and of which of them are folders; without ``__pycache__``."""
         try:
-            names = sorted(name for name in os.listdir(path) if name != "__pycache__")
+            with os.scandir(path) as entries:
+                names = sorted(entry.name + "/" * entry.is_dir() for entry in entries if entry.name != "__pycache__")
         except OSError:
             return None
         return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
@@ -88,16 +89,18 @@ def hash_file(path: str) -> str | None:
 
 
 def kind_of(path: str) -> str | None:
-    """Whether a path is a file, a folder, or something else; None if there is nothing.
+    """Whether a path is a file, a program, a folder, or something else; None if there is nothing.
 
-    >>> kind_of("/"), kind_of("/nowhere/at/all")
-    ('folder', None)
+    >>> kind_of("/"), kind_of("/bin/sh"), kind_of("/nowhere/at/all")
+    ('folder', 'program', None)
     """
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return None
-    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+    if stat.S_ISREG(mode):
+        return "program" if mode & 0o111 else "file"
+    return "folder" if stat.S_ISDIR(mode) else "other"
 
 
 def changed(path: str) -> ChangedInputError:

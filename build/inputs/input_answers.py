@@ -23,6 +23,7 @@ from precast.build.inputs.roots import PYTHON, Roots
 from precast.loader.contract.format.config import canonical
 
 STANDARD = "standard library"
+_USUAL_STARTUP = ("_virtualenv.pth", "distutils-precedence.pth")
 _LIBRARY_FOLDERS = (
     "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib/{}-linux-gnu", "/usr/lib/{}-linux-gnu", "/usr/local/lib",
 )  # fmt: skip
@@ -160,7 +161,22 @@ class InputAnswers:
 
     def _python(self, _: str) -> str:
         optimised = self.roots.environment.get("PYTHONOPTIMIZE")
-        return self.roots.interpreter.version + (f" optimised {optimised}" if optimised else "")
+        startup = self._startup()
+        return " ".join(filter(None, (self.roots.interpreter.version, optimised and f"optimised {optimised}", startup)))
+
+    def _startup(self) -> str:
+        """The code of ``.pth`` files that no distribution owns: Python runs it before anything can be observed."""
+        lines: list[str] = []
+        for folder in self.roots.sites:
+            names = (
+                sorted(name for name in os.listdir(folder) if name.endswith(".pth")) if os.path.isdir(folder) else ()
+            )
+            for name in names:
+                path = os.path.join(folder, name)
+                if name not in _USUAL_STARTUP and self.installation.owner(path) is None and os.path.isfile(path):
+                    text = Path(path).read_text(errors="replace")
+                    lines += [line for line in text.splitlines() if line.startswith(("import ", "import\t"))]
+        return f"startup {_digest(lines)[:16]}" if lines else ""
 
     def _read(self, path: str) -> str | None:
         return self.contents.read(path, installed=self.roots.is_site(path)).digest

@@ -20,7 +20,7 @@ from precast.build.inputs.contents import changed, hash_file, kind_of
 from precast.build.inputs.input_answers import STANDARD, InputAnswers
 from precast.build.inputs.inputs import Inputs, is_name
 from precast.build.inputs.installation import normalised
-from precast.build.inputs.native_noise import RANDOM, is_noise
+from precast.build.inputs.native_noise import RANDOM, is_fact_of_host, is_noise
 from precast.build.inputs.observation import Ask, LoadedModule, Observation
 from precast.build.inputs.roots import PYTHON, TEMPORARY
 from precast.build.inputs.stamp import Stamp, stamp_of
@@ -171,6 +171,8 @@ class InputRules:
 
     def _asked(self, observation: Observation, ask: Ask, given: frozenset[str]) -> Iterator[str | Unsteady]:
         by_author = not ask.file or self._answers.installation.owner(ask.file) is None
+        if ask.kind == "link" and self._answers.roots.is_above(ask.what):
+            return  # where the checkout is does not matter
         if ask.kind in ("file", "folder") or (ask.kind in ("exists", "link") and by_author):
             yield from self._file(observation, ask.kind, ask.what, ask if by_author else None)
         elif ask.kind in ("library", "program") and ask.what.startswith("/"):
@@ -191,9 +193,11 @@ class InputRules:
     def _native(self, observation: Observation, ask: Ask, given: frozenset[str]) -> Iterator[str | Unsteady]:
         """A request of native code or of a program that was started."""
         roots = self._answers.roots
+        if is_fact_of_host(ask):
+            ask = ask._replace(kind="host")
         if is_noise(ask) or ask.file.startswith(self._machinery):
             return
-        if ask.kind in ("exists", "file") and roots.is_above(ask.what):
+        if ask.kind in ("exists", "file", "link") and roots.is_above(ask.what):
             return  # a program resolves its working folder
         if ask.what in RANDOM:
             ask = ask._replace(kind="randomness")
@@ -214,7 +218,11 @@ class InputRules:
                 self._check(observation, path)
             elif kind == "exists" and path in observation.stamps:
                 self._check_existence(observation, path)
-            yield name
+            relative = self._answers.roots.working_name(path) if author and path in observation.relative else ""
+            if relative:
+                yield f"{kind}:{relative}"
+            if not relative or not name.startswith(f"{kind}:/"):
+                yield name
 
     def _name(self, kind: str, path: str, *, by_author: bool) -> str:
         """The name of a file or folder as an input, or a kind of unsteady files; empty if it does not count."""

@@ -15,7 +15,7 @@ from precast.loader.errors import FormatError
 MOST = 50_000
 MOST_UNSTEADY = 1000
 _LONGEST = 4096
-_ROOT = r"(?:(?:search|site|path)[0-9]{0,3}|~|)"
+_ROOT = r"(?:(?:search|site|path)[0-9]{0,3}|~|cwd|)"
 _PATH = re.compile(rf"{_ROOT}(?:/[^\0]+)?")
 _WORD = re.compile(r"[^\0/]+")
 _NAMES = {
@@ -39,7 +39,7 @@ class Inputs:
     """Names with their values, sorted. A value is a text, or None for what does not exist.
 
     - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of the names in it (``Roots`` has the paths)
-    - ``exists:PATH`` whether it is a file or a folder; ``link:PATH`` where a link points to
+    - ``exists:PATH`` whether it is a file, a program or a folder; ``link:PATH`` where a link points to
     - ``module:NAME`` what an import would load, with the content of a file that no distribution owns
     - ``distribution:NAME`` its version and the digest of its files, including those edited in place
     - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all

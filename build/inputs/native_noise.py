@@ -28,8 +28,25 @@ _FOLDERS = (
     "LANGUAGE", "TZ",
 )  # fmt: skip
 _STARTING = ("LC_", "LD_", "XDG_", "PYTHON", "GLIBC_", "MALLOC_", "PRECAST_")
-_STARTS = {"clock": (" in git", " in bash"), "host": (" in bash",)}
+_STARTS = {"clock": (" in git", " in bash"), "host": (" in bash", " in git", " in sh", " in dash")}
+_FACTS = re.compile(
+    r"/proc/(cpuinfo|meminfo|loadavg|uptime|version|stat|mounts|net|partitions|driver|sys/kernel/(hostname|osrelease))\b"
+    r"|/sys/(class|bus|block|firmware)(/|$)|/dev/shm/"
+)
 _PATH_KINDS = ("file", "folder", "exists", "link")
+
+
+def is_fact_of_host(ask: Ask) -> bool:
+    """Whether a program, or code that calls the C library by name, reads what the kernel says of this machine. Other
+    libraries read it for their own purposes.
+
+    >>> is_fact_of_host(Ask("file", "/proc/cpuinfo", "/kernels/norm.py", 3))
+    True
+    >>> is_fact_of_host(Ask("file", "/proc/cpuinfo", "/usr/lib/libnuma.so", 0))
+    False
+    """
+    by_library = ".so" in ask.file.rpartition("/")[2] and "/libffi" not in ask.file
+    return ask.kind in _PATH_KINDS and not by_library and bool(_FACTS.match(ask.what))
 
 
 def is_noise(ask: Ask) -> bool:

@@ -58,11 +58,12 @@ class Observation:
 
     ``native`` has the requests of native code, with the library as their location, and of programs that were started,
     with the code that started them. ``digests`` has the content of small files of authors, ``missing`` the modules that
-    were not found, ``libraries`` the files of mapped libraries, ``path`` Python's path at the end; ``complete`` means
-    that nothing was left out.
+    were not found, ``libraries`` the files of mapped libraries, ``path`` Python's path at the end, ``relative`` the
+    paths that code named relative to the working folder of the build; ``complete`` means that nothing was left out.
 
     >>> Observation.parse({"asked": [["variable", "TILE", "/k/norm.py", 3]], "native": [], "stamps": {}, "digests": {},
-    ...                    "modules": [], "missing": [], "libraries": [], "path": [], "complete": True}).asked[0].what
+    ...                    "modules": [], "missing": [], "libraries": [], "path": [], "relative": [],
+    ...                    "complete": True}).asked[0].what
     'TILE'
     """  # words: allow
 
@@ -74,6 +75,7 @@ class Observation:
     missing: tuple[str, ...]
     libraries: tuple[str, ...]
     path: tuple[str, ...]
+    relative: frozenset[str] = frozenset()
     complete: bool
 
     def and_then(self, later: Observation) -> Observation:
@@ -87,13 +89,16 @@ class Observation:
             missing=self.missing + later.missing,
             libraries=self.libraries + later.libraries,
             path=later.path,
+            relative=self.relative | later.relative,
             complete=self.complete and later.complete,
         )
 
     @classmethod
     def parse(cls, value: object) -> Observation:
         """Read what ``Observer.observed`` gave; raises FormatError."""
-        names = ("asked", "native", "stamps", "digests", "modules", "missing", "libraries", "path", "complete")
+        names = (
+            "asked", "native", "stamps", "digests", "modules", "missing", "libraries", "path", "relative", "complete",
+        )  # fmt: skip
         data = fields.known(fields.as_object(value), names)
         return cls(
             asked=_rows(data, "asked", 4, _ask),
@@ -104,6 +109,7 @@ class Observation:
             missing=fields.items(data, "missing", _text, most=_MOST),
             libraries=fields.items(data, "libraries", _absolute, most=_MOST),
             path=fields.items(data, "path", _text, most=_MOST),
+            relative=frozenset(fields.items(data, "relative", _absolute, most=_MOST)),
             complete=fields.get(data, "complete", bool),
         )
 

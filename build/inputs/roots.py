@@ -12,6 +12,7 @@ from precast.build.interpreter import HERE, Interpreter
 
 PYTHON = "python"
 TEMPORARY = "temporary"
+WORKING = "cwd"
 _SITES = ("site-packages", "dist-packages")
 
 
@@ -54,6 +55,7 @@ class Roots:
         self._folders.setdefault("~", os.path.abspath(environment.get("HOME") or Path.home()))
         self._folders[TEMPORARY] = os.path.abspath(environment.get("TMPDIR") or "/tmp")
         self._prefixes = _longest_first([*((PYTHON, folder) for folder in standard), *self._folders.items()])
+        self._folders[WORKING] = _working_folder()  # only of files that code names relative to it
 
     @classmethod
     def here(
@@ -97,6 +99,16 @@ class Roots:
         label, _, rest = self.portable(path).partition("/")
         return "/".join(filter(None, (re.sub(r"^(path|site)[0-9]+$", r"\1", label), rest))) if label else path
 
+    def working_name(self, path: str) -> str:
+        """The name of an absolute path relative to the folder that the build was started in; empty if it is not in it.
+
+        >>> Roots([], [], {}).working_name(os.path.join(os.getcwd(), "tiles.json"))
+        'cwd/tiles.json'
+        """
+        folder = self._folders[WORKING]
+        inside = path == folder or path.startswith(os.path.join(folder, ""))
+        return os.path.join(WORKING, os.path.relpath(path, folder)).removesuffix("/.") if inside else ""
+
     @property
     def programs(self) -> tuple[str, ...]:
         """The folders that programs are looked up in."""
@@ -138,6 +150,13 @@ class Roots:
         standard = os.path.join(self._folders[PYTHON], "")
         inside = os.path.join(folder, "").startswith((standard, os.path.realpath(standard)))
         return PYTHON if inside or re.fullmatch(r"python3[0-9]+\.zip", os.path.basename(folder)) else "path"
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
 
 
 def _longest_first(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -17,14 +17,13 @@ _INHERITED = frozenset(
     {
         "PATH", "LD_LIBRARY_PATH",  # where programs and libraries are found
         "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP",  # who it is, and where it may write
-        "LANG", "LANGUAGE",  # how text is encoded; with LC_...
         "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "VIRTUAL_ENV", "CONDA_PREFIX",  # its modules
-        "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUTF8", "PYTHONIOENCODING",  # its files
+        "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",  # its byte code
         "CUDA_HOME", "CUDA_PATH",  # where the toolkit is
         "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",  # what it may take of the machine
     }
 )  # fmt: skip
-_INHERITED_PREFIXES = ("LC_", "XDG_", "PRECAST_")  # text, folders of the user, and precast's own in programs
+_INHERITED_PREFIXES = ("XDG_", "PRECAST_")  # folders of the user, and precast's own in programs
 _GPU_PREFIXES = ("CUDA_", "NVIDIA_")  # which GPU to measure
 
 DEFAULTS: Mapping[str, str] = MappingProxyType(
@@ -40,6 +39,10 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
         "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0",
         # FlashInfer's tuned tactics on disk were measured on whatever GPU this machine has or had.
         "FLASHINFER_AUTOTUNER_LOAD_FROM_FILE": "0",
+        # How text is encoded and sorted, and the zone of local times: nothing else shows when they change a kernel.
+        "PYTHONUTF8": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
     }
 )
 """Variables set in every child process unless the manifest's ``env:`` sets them. The caller's values are ignored."""

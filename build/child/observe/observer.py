@@ -18,7 +18,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from itertools import islice
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -31,6 +33,7 @@ from precast.build.child.observe.native.native_observer import GivenLog, NativeO
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.child.observe.thread_starts import UNKNOWN, ThreadStarts
 from precast.build.child.observe.written_files import WrittenFiles
+from precast.build.inputs.stamp import Stamp
 
 T = TypeVar("T")
 Row = tuple[str, str, str, int]
@@ -41,7 +44,7 @@ class Observer:
 
     >>> observer = Observer()
     >>> sorted(observer.observed())
-    ['asked', 'complete', 'digests', 'libraries', 'missing', 'modules', 'native', 'path', 'stamps']
+    ['asked', 'complete', 'digests', 'libraries', 'missing', 'modules', 'native', 'path', 'relative', 'stamps']
     """  # words: allow
 
     def __init__(self) -> None:
@@ -51,12 +54,20 @@ class Observer:
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
+        self._relative: dict[str, None] = {}
         self._native_requests: dict[Row, None] = {}
-        self._reported = {"asked": 0, "stamps": 0, "missing": 0, "native": 0}  # how many of each were returned before
+        self._reported = {
+            "asked": 0,
+            "stamps": 0,
+            "missing": 0,
+            "native": 0,
+            "relative": 0,
+        }  # how many of each were returned before
         self.written = WrittenFiles()
         self._threads = ThreadStarts()
         self._locations: dict[CodeType, str] = {}
         self._complete = True
+        self._reading = 0  # the thread that takes the state of a file
         self._modules = LoadedModules()
         self._native: NativeObserver | None = None
 
@@ -137,7 +148,7 @@ class Observer:
             self._note("file", path, "", 0)
         for _, file, _ in modules:
             if file is not None and not is_installed(file):
-                self._states.add(file)
+                self._add_state(file)
         libraries = loaded_libraries() - self._libraries - {self._native.library if self._native else ""}
         self._libraries |= libraries
         stamped = sorted(self._new("stamps", self._states.stamps))
@@ -147,6 +158,7 @@ class Observer:
             "digests": {path: self._states.digests[path] for path in stamped if path in self._states.digests},
             "modules": [list(item) for item in modules],
             "native": self._new_requests("native", self._native_requests),
+            "relative": [path for path in sorted(self._new("relative", self._relative)) if self._texts(path)],
             "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
             "libraries": sorted(libraries),
             "path": [item for item in sys.path if isinstance(item, str) and self._texts(item)],
@@ -167,8 +179,9 @@ class Observer:
                 self._native_requests[row] = None
         for path, stamp in requests.stamps.items():
             if self._texts(path):
-                self._states.add(path, stamp)
+                self._add_state(path, stamp)
         self._missing.update(dict.fromkeys(requests.missing))
+        self._relative.update(dict.fromkeys(requests.relative))
 
     def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
@@ -189,6 +202,15 @@ class Observer:
         """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""
         reported, self._reported[name] = self._reported[name], len(recorded)
         return islice(list(recorded), reported, None)
+
+    def _add_state(self, name: str, read: Stamp | None = None) -> None:
+        """Take the state of a file. That this reads it is no request."""
+        self._reading = get_ident()
+        try:
+            with self._native.hidden() if self._native is not None else nullcontext():
+                self._states.add(name, read)
+        finally:
+            self._reading = 0
 
     def _miss(self, name: str) -> None:
         if self._native is not None and self._native.forwards:
@@ -228,9 +250,9 @@ class Observer:
 
     def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
         """The running code opens a file."""
-        if isinstance(path, int):
+        if isinstance(path, int) or self._reading == get_ident():
             return
-        name = absolute(path)
+        name = self._absolute(path)
         self.written.open(name, flags)
         if self._native is not None:
             if not os.path.isabs(os.fsdecode(path)) and self._location() is not None:
@@ -247,20 +269,20 @@ class Observer:
             self._imported.add(name)
         else:
             self.note("file", name)
-        self._states.add(name)
+        self._add_state(name)
 
     def _check(self, kind: str, what: str) -> None:
         """The code checks a file without opening it."""
-        if kind in ("program", "clock"):
+        if kind in ("program", "clock", "host"):
             self.note(kind, what)
             return
-        name = absolute(what)
+        name = self._absolute(what)
         if name in self.written or not self._texts(name):
             return
         if kind == "status":  # its size, its times and its kind
             kind = "file" if os.path.isfile(name) else "exists"
         self.note(kind, name)
-        self._states.add(name)
+        self._add_state(name)
 
     def start_program(self, name: Any) -> None:
         """The running code starts a program."""
@@ -297,4 +319,15 @@ class Observer:
         elif isinstance(path, int):
             path = os.readlink(f"/proc/self/fd/{path}")
         if not importing():
-            self.note("folder", absolute(path))
+            self.note("folder", self._absolute(path))
+
+    def _absolute(self, path: Any) -> str:
+        """The absolute path of a file that the running code names; one that is relative depends on where the build
+        was started."""
+        name = absolute(path)
+        if not os.path.isabs(os.fsdecode(path)) and not (self._native is not None and self._native.moved):
+            if self._native is not None and self._native.forwards:
+                self._native.forward("relative", name)
+            elif self._location() is not None:
+                self._relative[name] = None
+        return name

@@ -48,6 +48,14 @@ class WrittenFiles:
         """A file or a folder is about to be removed."""
         self._removed.add(name)
 
+    def take(self, name: str) -> None:
+        """A file is about to be moved here: its content is that of another input."""
+        self._names.add(name)
+
+    def has_folder_of(self, name: str) -> bool:
+        """Whether this process made a file, or its folder; ``multiprocessing`` makes folders for sockets."""
+        return name in self or "/pymp-" in name
+
     def rename(self, source: str, target: str) -> None:
         """A file is about to get another name."""
         if source in self._names:

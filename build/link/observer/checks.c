@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define STAT(name, kind)                                                                                               \
@@ -116,6 +118,44 @@ ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t size, s
   if (precast_bars(CALLER, folder, path, 0)) return -1;
   ssize_t result = real(folder, path, out, size, room);
   precast_path(LINK, CALLER, folder, path, result < 0);
+  return result;
+}
+
+// The links on a path that it resolves, which it reads by functions of its own.
+#define RESOLVE(name, type, ...)                                                                                       \
+  NEXT(type, name);                                                                                                    \
+  if (precast_bars(CALLER, AT_FDCWD, path, 0)) return NULL;                                                            \
+  char *result = real(__VA_ARGS__);                                                                                    \
+  precast_links(CALLER, path);                                                                                         \
+  precast_path(ACCESS, CALLER, AT_FDCWD, path, result == NULL);                                                        \
+  return result
+
+EXPORT char *realpath(const char *restrict path, char *restrict out) {
+  RESOLVE(realpath, char *(*)(const char *, char *), path, out);
+}
+
+EXPORT char *__realpath_chk(const char *path, char *out, size_t room);
+char *__realpath_chk(const char *path, char *out, size_t room) {
+  RESOLVE(__realpath_chk, char *(*)(const char *, char *, size_t), path, out, room);
+}
+
+EXPORT char *canonicalize_file_name(const char *path) {
+  RESOLVE(canonicalize_file_name, char *(*)(const char *), path);
+}
+
+// A change to a relative path leaves it depend on the folder of the build.
+EXPORT int chdir(const char *path) {
+  NEXT(int (*)(const char *), chdir);
+  if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;
+  int result = real(path);
+  if (!result && *path == '/') precast_state.moved = (int32_t)KERNEL(SYS_getpid);
+  return result;
+}
+
+EXPORT int fchdir(int folder) {
+  NEXT(int (*)(int), fchdir);
+  int result = real(folder);
+  if (!result) precast_state.moved = (int32_t)KERNEL(SYS_getpid);
   return result;
 }
 

@@ -1,14 +1,23 @@
 // The C library's functions that query the environment, the clock, randomness, the host and the network.
 #include "log.h"
 
+#include <grp.h>
 #include <netdb.h>
+#include <pwd.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
+#include <sys/times.h>
 #include <sys/utsname.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +67,63 @@ EXPORT int getentropy(void *out, size_t size) {
   return real(out, size);
 }
 
+EXPORT int timespec_get(struct timespec *out, int base) {
+  NEXT(int (*)(struct timespec *, int), timespec_get);
+  precast_named(CLOCK, CALLER, "timespec_get");
+  return real(out, base);
+}
+
+// A function without a fixed meaning of its result here: that it is called is noted, and it is called.
+#define PASSED(kind, type, name, parameters, ...)                                                                      \
+  EXPORT type name parameters {                                                                                        \
+    NEXT(type(*) parameters, name);                                                                                    \
+    precast_named(kind, CALLER, #name);                                                                                \
+    return real(__VA_ARGS__);                                                                                          \
+  }
+// The same for what many programs query at their start.
+#define INSIDE(type, name, parameters, ...)                                                                            \
+  EXPORT type name parameters {                                                                                        \
+    NEXT(type(*) parameters, name);                                                                                    \
+    if (!precast_state.program) precast_named(HOST, CALLER, #name);                                                    \
+    return real(__VA_ARGS__);                                                                                          \
+  }
+
+#if __GLIBC_PREREQ(2, 36)
+PASSED(RANDOM, uint32_t, arc4random, (void))
+PASSED(RANDOM, uint32_t, arc4random_uniform, (uint32_t most), most)
+#endif
+PASSED(HOST, long, gethostid, (void))
+PASSED(HOST, int, sysinfo, (struct sysinfo * out), out)
+PASSED(HOST, int, get_nprocs, (void))
+PASSED(HOST, int, get_nprocs_conf, (void))
+PASSED(HOST, int, sched_getcpu, (void))
+PASSED(HOST, int, getloadavg, (double out[], int count), out, count)
+PASSED(HOST, char *, getlogin, (void))
+PASSED(HOST, struct passwd *, getpwuid, (uid_t user), user)
+PASSED(HOST, struct passwd *, getpwnam, (const char *name), name)
+PASSED(HOST, struct group *, getgrgid, (gid_t group), group)
+PASSED(HOST, struct group *, getgrnam, (const char *name), name)
+PASSED(HOST, int, shm_open, (const char *name, int flags, mode_t mode), name, flags, mode)
+PASSED(HOST, int, shmget, (key_t key, size_t size, int flags), key, size, flags)
+INSIDE(pid_t, getpid, (void))
+INSIDE(pid_t, getppid, (void))
+INSIDE(uid_t, getuid, (void))
+INSIDE(uid_t, geteuid, (void))
+INSIDE(gid_t, getgid, (void))
+INSIDE(gid_t, getegid, (void))
+INSIDE(mode_t, umask, (mode_t mode), mode)
+INSIDE(char *, getcwd, (char *out, size_t size), out, size)
+INSIDE(clock_t, times, (struct tms * out), out)
+INSIDE(int, statvfs, (const char *restrict path, struct statvfs *restrict out), path, out)
+INSIDE(ssize_t, getxattr, (const char *path, const char *name, void *out, size_t size), path, name, out, size)
+INSIDE(ssize_t, listxattr, (const char *path, char *out, size_t size), path, out, size)
+
+EXPORT int getrlimit(__rlimit_resource_t kind, struct rlimit *out) {
+  NEXT(int (*)(__rlimit_resource_t, struct rlimit *), getrlimit);
+  if (!precast_state.program) precast_named(HOST, CALLER, "getrlimit");
+  return real(kind, out);
+}
+
 EXPORT int uname(struct utsname *out) {
   NEXT(int (*)(struct utsname *), uname);
   precast_named(HOST, CALLER, "uname");
@@ -84,8 +150,7 @@ EXPORT long sysconf(int name) {
 
 EXPORT int connect(int socket, const struct sockaddr *address, socklen_t size) {
   NEXT(int (*)(int, const struct sockaddr *, socklen_t), connect);
-  if (address && size >= sizeof address->sa_family && address->sa_family != AF_UNIX)
-    precast_named(NETWORK, CALLER, "connect");
+  if (address && size >= sizeof address->sa_family) precast_named(NETWORK, CALLER, "connect");
   return real(socket, address, size);
 }
 

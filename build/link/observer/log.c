@@ -26,7 +26,7 @@ struct event {
   uint32_t complete;
   int32_t process, parent;
   uint32_t origin;
-  uint8_t kind, failed, program, padding;
+  uint8_t kind, failed, program, relative;
   uint64_t caller;
   int64_t stamp[4];
   uint32_t length, more_padding;
@@ -34,6 +34,7 @@ struct event {
 };
 
 struct state precast_state;
+void *precast_known_syscall;
 _Thread_local uint32_t precast_origin;
 static struct header *log_start;
 static uint64_t remembered[REMEMBERED]; // the last events, by their digests: code may query the same a million times
@@ -45,6 +46,13 @@ void *precast_next(void **known, const char *name) {
 }
 
 int precast_active(void) { return log_start != NULL; }
+
+// Whether this process, or the one that it is a copy of, is in another folder than the build. Between vfork and exec,
+// what the copy changes here is the parent's memory: so it leaves its number.
+int precast_moved(void) {
+  int32_t moved = precast_state.moved;
+  return moved && (moved < 0 || moved == KERNEL(SYS_getpid) || moved == KERNEL(SYS_getppid));
+}
 
 int precast_is_quiet(const void *caller) {
   uintptr_t at = (uintptr_t)caller;
@@ -80,8 +88,8 @@ static uint64_t mixed(uint64_t digest, const void *data, size_t length) {
 static int is_repeated(const struct about *about, const char *text, size_t length) {
   if (about->kind == MADE || about->kind == REMOVED || about->kind == RENAMED || about->kind == PYTHON) return 0;
   if (about->kind == EXECUTED || about->kind == REFUSED || about->kind == STARTED || about->kind == BEGUN) return 0;
-  uint64_t facts[4] = {(uint64_t)about->kind, (uint64_t)about->failed, (uint64_t)(uintptr_t)about->caller,
-                       precast_origin};
+  uint64_t facts[5] = {(uint64_t)about->kind, (uint64_t)about->failed, (uint64_t)(uintptr_t)about->caller,
+                       precast_origin, (uint64_t)about->relative};
   uint64_t digest = mixed(mixed(0xcbf29ce484222325u, facts, sizeof facts), text, length) | 1;
   uint64_t *place = &remembered[(digest >> 20) % REMEMBERED];
   if (*place == digest) return 1;
@@ -100,12 +108,13 @@ void precast_event(const struct about *about, const char *text, size_t length) {
   }
   struct event *event = (struct event *)((char *)log + at);
   event->size = (uint32_t)size;
-  event->process = (int32_t)syscall(SYS_getpid);
-  event->parent = (int32_t)syscall(SYS_getppid);
+  event->process = (int32_t)KERNEL(SYS_getpid);
+  event->parent = (int32_t)KERNEL(SYS_getppid);
   event->origin = precast_origin ? precast_origin : precast_state.origin;
   event->kind = (uint8_t)about->kind;
   event->failed = about->failed != 0;
   event->program = (uint8_t)precast_state.program;
+  event->relative = about->relative != 0;
   event->caller = (uint64_t)(uintptr_t)about->caller;
   memcpy(event->stamp, about->stamp, sizeof event->stamp);
   event->length = (uint32_t)length;

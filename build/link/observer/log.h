@@ -34,12 +34,14 @@ enum { HIDDEN = 1 }; // the origin of programs that do not count, nor do those t
 struct about {
   int kind;
   int failed;
+  int relative; // its path is relative to the working folder of the build
   const void *caller;
   int64_t stamp[4]; // of an opened file: time of change, size, number, time of the last change of these facts
 };
 
 struct state {
   int program;                       // whether it was started as a program of its own
+  int32_t moved;                     // the process that last changed its working folder; -1: before it was a program
   uint32_t origin;                   // which request of Python started this program
   const char *library;               // the path of this library
   const char *location;              // of the log, for programs that are started
@@ -50,6 +52,7 @@ extern struct state precast_state;
 extern _Thread_local uint32_t precast_origin; // for what this thread starts next
 
 int precast_active(void);
+int precast_moved(void);
 int precast_is_quiet(const void *caller);
 void precast_event(const struct about *about, const char *text, size_t length);
 void precast_named(int kind, const void *caller, const char *name);
@@ -63,6 +66,9 @@ const char *precast_allowed(size_t *length);
 
 // The function of the next library in the order of loading. It is looked up once.
 void *precast_next(void **known, const char *name);
+// The kernel's call, past this library's own function, which notes such calls.
+extern void *precast_known_syscall;
+#define KERNEL(...) (((long (*)(long, ...))precast_next(&precast_known_syscall, "syscall"))(__VA_ARGS__))
 #define NEXT(type, name)                                                                                               \
   static void *known_##name;                                                                                           \
   __typeof__(type) real = (__typeof__(type))precast_next(&known_##name, #name)

@@ -20,6 +20,35 @@ static size_t written_number(char *out, unsigned value) {
   return length;
 }
 
+// The part of a name that stands for a descriptor or a folder of a process, as /proc/self/fd/3; 0 if there is none.
+static size_t process_link(const char *name) {
+  if (!strncmp(name, "/dev/fd/", 8)) return 8 + strspn(name + 8, "0123456789");
+  if (strncmp(name, "/proc/", 6)) return 0;
+  size_t at = 6 + strcspn(name + 6, "/");
+  if (!strncmp(name + at, "/fd/", 4)) return at + 4 + strspn(name + at + 4, "0123456789");
+  if (!strncmp(name + at, "/cwd", 4)) return at + 4;
+  return strncmp(name + at, "/root", 5) ? 0 : at + 5;
+}
+
+// Put what such a part stands for in its place, if it is a file or a folder.
+static size_t without_process_link(char *name, size_t length) {
+  size_t part = process_link(name);
+  if (!part || (name[part] && name[part] != '/')) return length;
+  char link[64], target[LONGEST_PATH];
+  size_t shift = *(name + 1) == 'd' ? 0 : part; // /dev/fd is /proc/self/fd
+  if (part >= sizeof link - 16) return length;
+  if (shift)
+    memcpy(link, name, part), link[part] = 0;
+  else
+    memcpy(link, "/proc/self/", 11), memcpy(link + 11, name + 5, part - 5), link[11 + part - 5] = 0;
+  long got = KERNEL(SYS_readlinkat, AT_FDCWD, link, target, sizeof target);
+  if (got <= 0 || *target != '/' || (size_t)got + length - part >= LONGEST_PATH) return length;
+  if (got == 1) got = 0; // the root
+  memmove(name + got, name + part, length - part + 1);
+  memcpy(name, target, (size_t)got);
+  return (size_t)got + length - part;
+}
+
 // The absolute name of a path that is relative to a folder; 0 if it has none, or is too long.
 size_t precast_absolute(char *out, int folder, const char *path) {
   if (!path || !*path) return 0;
@@ -27,13 +56,13 @@ size_t precast_absolute(char *out, int folder, const char *path) {
   if (*path != '/') {
     long got;
     if (folder == AT_FDCWD) {
-      got = syscall(SYS_getcwd, out, LONGEST_PATH);
+      got = KERNEL(SYS_getcwd, out, LONGEST_PATH);
       got = got > 0 ? got - 1 : got;
     } else {
       char link[32] = "/proc/self/fd/";
       if (folder < 0) return 0;
       written_number(link + strlen(link), (unsigned)folder);
-      got = syscall(SYS_readlinkat, AT_FDCWD, link, out, LONGEST_PATH - 1);
+      got = KERNEL(SYS_readlinkat, AT_FDCWD, link, out, LONGEST_PATH - 1);
     }
     if (got <= 0 || *out != '/') return 0;
     start = (size_t)got;
@@ -42,7 +71,7 @@ size_t precast_absolute(char *out, int folder, const char *path) {
   if (start + length >= LONGEST_PATH) return 0;
   memcpy(out + start, path, length);
   out[start + length] = 0;
-  return start + length;
+  return without_process_link(out, start + length);
 }
 
 static void take_stamp(struct about *about, const struct stat *facts) {
@@ -52,15 +81,35 @@ static void take_stamp(struct about *about, const struct stat *facts) {
   about->stamp[3] = facts->st_ctim.tv_sec * 1000000000 + facts->st_ctim.tv_nsec;
 }
 
+static int is_relative(int folder, const char *path) {
+  return folder == AT_FDCWD && path && *path != '/' && !precast_moved();
+}
+
 void precast_path(int kind, const void *caller, int folder, const char *path, int failed) {
   if (!precast_active() || precast_is_quiet(caller) || (failed && errno == EFAULT)) return;
   int before = errno;
   char name[LONGEST_PATH];
   size_t length = precast_absolute(name, folder, path);
-  struct about about = {.kind = kind, .failed = failed, .caller = caller};
+  struct about about = {.kind = kind, .failed = failed, .caller = caller, .relative = is_relative(folder, path)};
   struct stat facts;
-  if (kind == STATUS && !failed && !syscall(SYS_newfstatat, AT_FDCWD, name, &facts, 0)) take_stamp(&about, &facts);
+  if (kind == STATUS && !failed && !KERNEL(SYS_newfstatat, AT_FDCWD, name, &facts, 0)) take_stamp(&about, &facts);
   if (length) precast_event(&about, name, length);
+  errno = before;
+}
+
+void precast_links(const void *caller, const char *path) {
+  if (!precast_active() || precast_is_quiet(caller)) return;
+  int before = errno;
+  char name[LONGEST_PATH], target[8];
+  size_t length = precast_absolute(name, AT_FDCWD, path);
+  struct about about = {.kind = LINK, .caller = caller};
+  for (size_t at = 1; length && at <= length; at++) {
+    if (name[at] && name[at] != '/') continue;
+    char rest = name[at];
+    name[at] = 0;
+    if (KERNEL(SYS_readlinkat, AT_FDCWD, name, target, sizeof target) > 0) precast_event(&about, name, at);
+    name[at] = rest;
+  }
   errno = before;
 }
 
@@ -79,7 +128,7 @@ void precast_renamed(const void *caller, int from_folder, const char *from, int 
 int precast_exists(int folder, const char *path, int flags) {
   if (!precast_active() || !path || !(flags & O_CREAT)) return 1;
   int before = errno;
-  int exists = !syscall(SYS_faccessat, folder, path, F_OK);
+  int exists = !KERNEL(SYS_faccessat, folder, path, F_OK);
   errno = before;
   return exists;
 }
@@ -87,7 +136,7 @@ int precast_exists(int folder, const char *path, int flags) {
 void precast_opened(const void *caller, int folder, const char *path, int flags, int existed, int file) {
   if (!precast_active() || (file < 0 && errno == EFAULT)) return;
   int before = errno, writes = (flags & O_ACCMODE) != O_RDONLY, kind = OPENED;
-  struct about about = {.failed = file < 0, .caller = caller};
+  struct about about = {.failed = file < 0, .caller = caller, .relative = is_relative(folder, path)};
   struct stat facts;
   if (file >= 0) {
     if (fstat(file, &facts) || S_ISDIR(facts.st_mode)) goto done;

@@ -83,7 +83,7 @@ static int begun_in_python(void) {
 
 static void begin(void) {
   char name[LONGEST];
-  long length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
+  long length = KERNEL(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
   struct about about = {.kind = BEGUN, .failed = begun_in_python()};
   if (length > 0) precast_event(&about, name, (size_t)length);
 }
@@ -97,13 +97,14 @@ __attribute__((constructor)) static void start(void) {
   const char *first = value ? strchr(value, ':') : NULL, *second = first ? strchr(first + 1, ':') : NULL;
   if (!second || !set(location, first + 1, (size_t)(second - first - 1)) || !set(root, second + 1, strlen(second + 1)))
     return;
-  int file = (int)syscall(SYS_openat, AT_FDCWD, location, O_RDWR | O_CLOEXEC);
+  int file = (int)KERNEL(SYS_openat, AT_FDCWD, location, O_RDWR | O_CLOEXEC);
   if (file < 0) return;
   precast_state.origin = (uint32_t)strtoul(value, NULL, 10);
+  precast_state.moved = first[-1] == *MOVED ? -1 : 0;
   precast_state.program = 1;
   precast_state.library = library, precast_state.location = location, precast_state.root = root;
   if (!precast_map(file)) begin();
-  syscall(SYS_close, file);
+  KERNEL(SYS_close, file);
 }
 
 // The rest is for Python's observer, by ctypes.
@@ -123,6 +124,9 @@ void precast_observer_note(const char *text, size_t length) {
 
 EXPORT void precast_observer_origin(uint32_t origin);
 void precast_observer_origin(uint32_t origin) { precast_origin = precast_state.origin == HIDDEN ? HIDDEN : origin; }
+
+EXPORT int precast_observer_moved(void);
+int precast_observer_moved(void) { return precast_moved(); }
 
 EXPORT const char *precast_observer_library(void);
 const char *precast_observer_library(void) { return library; }

@@ -10,7 +10,7 @@ struct sizes precast_sizes(char *const *given) {
   struct sizes sizes = {0, 0};
   if (!precast_active() || !precast_state.library) return sizes;
   sizes.text = sizeof PRELOAD + sizeof OBSERVER + strlen(precast_state.library) + strlen(precast_state.location) +
-               strlen(precast_state.root) + 32;
+               strlen(precast_state.root) + sizeof MOVED + 32;
   for (; given && given[sizes.count]; sizes.count++)
     if (is_named(given[sizes.count], PRELOAD)) sizes.text += strlen(given[sizes.count]) + 1;
   return sizes;
@@ -48,7 +48,8 @@ char **precast_variables(char **out, char *text, char *const *given) {
   text = appended(text, precast_state.library) + 1;
   out[count++] = text;
   text = appended_number(appended(text, OBSERVER), precast_origin ? precast_origin : precast_state.origin);
-  appended(appended(appended(appended(text, ":"), precast_state.location), ":"), precast_state.root);
+  text = appended(text, precast_moved() ? MOVED ":" : ":");
+  appended(appended(appended(text, precast_state.location), ":"), precast_state.root);
   out[count] = NULL;
   return out;
 }

@@ -6,6 +6,7 @@
 
 #define PRELOAD  "LD_PRELOAD="
 #define OBSERVER "PRECAST_OBSERVER="
+#define MOVED    "m" // after the origin: it is started in another folder
 
 struct sizes {
   size_t count; // of variables

@@ -13,7 +13,7 @@ from tests.helpers.inputs.observed_project import ObservedProject
 
 NOTHING: dict[str, Any] = {
     "asked": [], "native": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [], "path": [],
-    "complete": True,
+    "relative": [], "complete": True,
 }  # fmt: skip
 COUNTED = [
     ("file", "/work/tiles.json", "file:/work/tiles.json"),

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from precast.build.child.observe.hooks.shell_lines import script_of_shell, shell_requests
 from precast.build.child.observe.written_files import WrittenFiles
 
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
+_LONGEST_SCRIPT = 1 << 20
 
 
 class Audited(Protocol):
@@ -47,11 +49,30 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
     def program(executable: Any, arguments: Any = (), *_: Any) -> None:
         words = [arguments] if isinstance(arguments, (str, bytes, os.PathLike)) else list(arguments or ())
         observer.start_program(executable or words[0])
-        if len(words) > 2 and words[1] in ("-c", b"-c") and os.path.basename(os.fsdecode(words[0])) in _SHELLS:
+        is_shell = os.path.basename(os.fsdecode(words[0])) in _SHELLS
+        if len(words) > 2 and words[1] in ("-c", b"-c") and is_shell:
             shell(words[2])
+        elif script := script_of(words[1] if is_shell and len(words) > 1 else executable or words[0], is_shell):
+            note_requests(script)
+
+    def script_of(path: Any, given: bool) -> str:
+        if not os.path.isabs(path):
+            return ""
+        try:
+            with open(path, "rb") as file:
+                text = file.read(2)
+                text += file.read(_LONGEST_SCRIPT) if given or text == b"#!" else b""
+        except (OSError, ValueError):
+            return ""
+        return text.decode(errors="replace") if given and b"\0" not in text else script_of_shell(text)
+
+    def note_requests(line: str) -> None:
+        for kind, name in shell_requests(line):
+            observer.note(kind, name)
 
     def shell(command: Any) -> None:
         observer.start_shell(os.fsdecode(command))
+        note_requests(os.fsdecode(command))
 
     def fork(*_: Any) -> None:
         observer.start_process("os.fork")
@@ -61,9 +82,20 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         if name:
             observer.note("library", absolute(name) if "/" in os.fsdecode(name) else os.fsdecode(name))
 
+    def bind(_: Any, address: Any) -> None:
+        if isinstance(address, (str, bytes)) and address:
+            written.open(absolute(address), os.O_WRONLY | os.O_CREAT)
+
     def connect(_: Any, address: Any) -> None:
-        if not isinstance(address, (str, bytes)):  # those are sockets of this machine
-            observer.note("network", "socket.connect")
+        if not isinstance(address, (str, bytes)) or not written.has_folder_of(absolute(address)):
+            observer.note("network", "socket.connect")  # to a process that this one has not started
+
+    def rename(source: Any, target: Any, *_: Any) -> None:
+        old, new = absolute(source), absolute(target)
+        if old not in written and os.path.isfile(old):
+            observer.open_file(old, None, os.O_RDONLY)  # it is read by its new name, if at all
+            written.take(new)
+        written.rename(old, new)
 
     def network(event: str) -> Callable[..., None]:
         return lambda *_: observer.note("network", event)
@@ -81,12 +113,13 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "os.exec": program,
         "os.system": shell,
         "os.mkdir": lambda path, *_: written.make_folder(absolute(path)),
-        "os.rename": lambda source, target, *_: written.rename(absolute(source), absolute(target)),
+        "os.rename": rename,
         "os.remove": lambda path, *_: written.remove(absolute(path)),
         "os.rmdir": lambda path, *_: written.remove(absolute(path)),
         "shutil.rmtree": lambda path, *_: written.remove(absolute(path)),
         "_thread.start_new_thread": lambda function, *_: observer.start_thread(function),
         "_thread.start_joinable_thread": lambda function, *_: observer.start_thread(function),  # from Python 3.13
+        "socket.bind": bind,
         "socket.connect": connect,
         "socket.sendto": network("socket.sendto"),
         "socket.getaddrinfo": network("socket.getaddrinfo"),

@@ -20,7 +20,8 @@ def watch_environment(note: Note) -> None:
     Code that iterates over all variables is noted once, with the kind ``variables``.
     """
     kind: Any = type(os.environ)
-    get, iterate, put = kind.__getitem__, kind.__iter__, kind.__setitem__
+    get, iterate, put, delete = kind.__getitem__, kind.__iter__, kind.__setitem__, kind.__delitem__
+    count, show = kind.__len__, kind.__repr__
     own: set[str] = set()
     iterating: set[tuple[Any, int]] = set()  # the code that iterates over all
 
@@ -39,7 +40,21 @@ def watch_environment(note: Note) -> None:
         put(environ, key, value)
         own.add(os.fsdecode(key))
 
+    def __delitem__(environ: Any, key: Any) -> None:
+        if (name := os.fsdecode(key)) not in own:
+            note("variable", name)  # it is an error if there is none
+        delete(environ, key)
+
+    def __len__(environ: Any) -> int:
+        note("variables", "*")
+        return int(count(environ))
+
+    def __repr__(environ: Any) -> str:
+        note("variables", "*")
+        return str(show(environ))
+
     kind.__getitem__, kind.__iter__, kind.__setitem__ = __getitem__, __iter__, __setitem__
+    kind.__delitem__, kind.__len__, kind.__repr__ = __delitem__, __len__, __repr__
     posix.environ = _Watched(posix.environ, note)  # type: ignore[assignment]
 
 

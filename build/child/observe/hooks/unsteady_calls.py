@@ -10,24 +10,28 @@ import datetime
 import functools
 import os
 import random
-import sys
 import time
 import uuid
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from precast.build.child.observe.late_import import after_import
+
 Note = Callable[[str, str], None]
 
 _DRAWS = (
-    "betavariate", "choice", "choices", "expovariate", "gammavariate", "gauss", "getrandbits", "lognormvariate",
-    "normalvariate", "paretovariate", "randbytes", "randint", "random", "randrange", "sample", "shuffle", "triangular",
-    "uniform", "vonmisesvariate", "weibullvariate",
+    "betavariate", "choice", "choices", "expovariate", "gammavariate", "gauss", "getrandbits", "getstate",
+    "lognormvariate", "normalvariate", "paretovariate", "randbytes", "randint", "random", "randrange", "sample",
+    "shuffle", "triangular", "uniform", "vonmisesvariate", "weibullvariate",
 )  # fmt: skip
 _NUMPY_DRAWS = (
-    "bytes", "choice", "normal", "permutation", "rand", "randint", "randn", "random", "random_integers",
+    "bytes", "choice", "get_state", "normal", "permutation", "rand", "randint", "randn", "random", "random_integers",
     "random_sample", "ranf", "sample", "shuffle", "standard_normal", "uniform",
 )  # fmt: skip
+
+
+_CLOCKS = (time.CLOCK_REALTIME, 5, 11)  # with the coarse one, and atomic time
 
 
 def watch_unsteady_calls(note: Note) -> None:
@@ -50,6 +54,8 @@ def watch_unsteady_calls(note: Note) -> None:
         watch(time, name, "clock")
     for name in ("localtime", "gmtime", "ctime", "asctime"):
         watch(time, name, "clock", lambda arguments: not arguments or arguments[0] is None)
+    for name in ("clock_gettime", "clock_gettime_ns"):
+        watch(time, name, "clock", lambda arguments: arguments[:1] != () and arguments[0] in _CLOCKS)
     watch(time, "strftime", "clock", lambda arguments: len(arguments) < 2)
     _watch_dates(note)
     for name in ("urandom", "getrandom"):
@@ -58,8 +64,7 @@ def watch_unsteady_calls(note: Note) -> None:
     for name in ("uuid1", "uuid4"):
         watch(uuid, name, "randomness")
     _watch_generator(random, _DRAWS, watch)
-    if (numpy := sys.modules.get("numpy.random")) is not None:
-        _watch_generator(numpy, _NUMPY_DRAWS, watch)
+    after_import("numpy.random", lambda module: _watch_generator(module, _NUMPY_DRAWS, watch))
     _watch_new_generators(note)
 
 
@@ -70,8 +75,7 @@ def _watch_generator(module: ModuleType, draws: tuple[str, ...], watch: Callable
 
     @functools.wraps(seed)
     def watched_seed(*arguments: Any, **named: Any) -> Any:
-        if any(value is not None for value in (*arguments, *named.values())):
-            seeded.append(True)
+        seeded[:] = [True] if any(value is not None for value in (*arguments, *named.values())) else []
         return seed(*arguments, **named)
 
     module.seed = watched_seed  # type: ignore[attr-defined]

@@ -19,12 +19,13 @@ SIZE = 64 << 20  # mapped; memory is used for what is written
 HIDDEN = 1  # the origin of programs that do not count
 _MAGIC = 0x707265636F627331
 _HEADER = struct.Struct("<QQQQQ")
-_EVENT = struct.Struct("<IIiiIBBBxQ4qI4x")
+_EVENT = struct.Struct("<IIiiIBBBBQ4qI4x")
 _COMPLETE = 4
 
 
 class Event(NamedTuple):
-    """One event. ``program`` means that its process was started as a program of its own, and ``origin`` by whom."""
+    """One event. ``program`` means that its process was started as a program of its own, and ``origin`` by whom;
+    ``relative`` that its path depends on the working folder of the build."""
 
     kind: str
     text: str
@@ -33,6 +34,7 @@ class Event(NamedTuple):
     origin: int
     failed: bool
     program: bool
+    relative: bool
     caller: int
     stamp: tuple[int, int, int, int]
 
@@ -89,6 +91,11 @@ class NativeLog:
         """Programs that this thread starts next are started by this request."""
         self._library.precast_observer_origin(origin)
 
+    @property
+    def moved(self) -> bool:
+        """Whether this process has changed its working folder to an absolute path."""
+        return bool(self._library.precast_observer_moved())
+
     def note(self, *fields: object) -> None:
         """Write an event of Python, for the process that reads the log."""
         data = "\0".join(map(str, fields)).encode(errors="surrogateescape")
@@ -113,7 +120,7 @@ class NativeLog:
 
 
 def _event(fields: tuple[int, ...], text: bytes) -> Event:
-    _, _, process, parent, origin, kind, failed, program, caller, *stamp, _ = fields
+    _, _, process, parent, origin, kind, failed, program, relative, caller, *stamp, _ = fields
     first, second, third, fourth = stamp
     return Event(
         kind=chr(kind),
@@ -123,6 +130,7 @@ def _event(fields: tuple[int, ...], text: bytes) -> Event:
         origin=origin,
         failed=bool(failed),
         program=bool(program),
+        relative=bool(relative),
         caller=caller,
         stamp=(first, second, third, fourth),
     )

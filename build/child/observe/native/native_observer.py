@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from os import getpid
 
 from precast.build.child.observe.native.declared import declared_folders, is_hermetic
-from precast.build.child.observe.native.log import NativeLog, close_file
+from precast.build.child.observe.native.log import HIDDEN, NativeLog, close_file
 from precast.build.child.observe.native.requests import NativeRequests, Requests
 from precast.build.child.observe.native.tree import Location, origin_of
 from precast.build.errors import ToolError
@@ -100,6 +101,11 @@ class NativeObserver:
         """Write a request of Python to the log."""
         self._log.note(kind, what, file, line)
 
+    @property
+    def moved(self) -> bool:
+        """Whether this process has changed its working folder to an absolute path."""
+        return self._log.moved
+
     def saw(self, path: str) -> None:
         """Python opens a file, as its own observer has noticed."""
         if self.forwards:
@@ -117,6 +123,15 @@ class NativeObserver:
     def ends_start(self) -> None:
         """What this thread starts from now on is not started by that code."""
         self._log.set_origin(0)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """What this thread opens meanwhile is no request."""
+        self._log.set_origin(HIDDEN)
+        try:
+            yield
+        finally:
+            self._log.set_origin(0)
 
     def is_barred(self, path: str) -> bool:
         """Whether a path was requested and is not declared, in a hermetic compilation."""

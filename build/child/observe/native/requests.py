@@ -13,9 +13,9 @@ import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from precast.build.child.observe.code_locations import is_standard
+from precast.build.child.observe.code_locations import is_installed, is_standard
 from precast.build.child.observe.native.callers import Callers
-from precast.build.child.observe.native.log import Event
+from precast.build.child.observe.native.log import HIDDEN, Event
 from precast.build.child.observe.native.tree import ProcessTree, absolute
 from precast.build.child.observe.written_files import is_inside
 from precast.build.inputs.stamp import Stamp
@@ -25,6 +25,7 @@ Row = tuple[str, str, str, int]
 _FILES = {"o": "file", "s": "file", "a": "exists", "l": "link", "d": "folder"}
 _STATES = {"c": "clock", "y": "randomness", "h": "host", "n": "network"}
 _ALWAYS = "ov"  # an interpreter may contain the libraries of ctypes and sqlite3
+_SYSTEM = ("/lib", "/usr/", "/opt/")
 _BY_NAME = "/libffi"  # calls of ctypes; other libraries query the clock for their own purposes
 
 
@@ -36,6 +37,7 @@ class Requests:
     native: list[Row] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    relative: list[str] = field(default_factory=list)
     complete: bool = True
 
 
@@ -90,6 +92,8 @@ class NativeRequests:
             result.complete = False
         elif kind == "missing":
             result.missing.append(fields[0])
+        elif kind == "relative":
+            result.relative.append(fields[0])
         elif kind == "origin":
             self._tree.locations[int(fields[0])] = (fields[1], int(fields[2]))
         elif not event.program:
@@ -120,7 +124,7 @@ class NativeRequests:
             name = absolute(event.text) if "/" in event.text else event.text
             if not self.is_made(name):
                 yield ("program", name, *location)
-        elif event.kind in _STATES and (event.program or _BY_NAME in location[0]):
+        elif event.kind in _STATES and (event.program or _BY_NAME in location[0] or _is_authors(location[0])):
             name = os.path.basename(self._tree.program_of(event)) or os.path.basename(location[0])
             yield (_STATES[event.kind], f"{event.text} in {name}", *location)
 
@@ -132,6 +136,8 @@ class NativeRequests:
             kind = "exists"
         if kind == "file" and any(event.stamp):
             result.stamps.setdefault(path, event.stamp)
+        if event.relative:
+            result.relative.append(path)
         yield (kind, path, *location)
 
     def _seen_of(self, event: Event) -> Collection[str]:
@@ -154,10 +160,18 @@ class NativeRequests:
         """The location of the code behind an event; None if it does not count."""
         if event.program:
             return self._tree.location_of(event)
+        if event.origin == HIDDEN and event.kind == "o":
+            return None  # the observer itself takes the state of a file
         library = self._callers.library_of(event.caller)
         if event.kind not in _ALWAYS and (is_standard(library) or _is_interpreter(library)):
             return None  # Python's own observer has noted it, if it counts
         return (library, 0)
+
+
+def _is_authors(library: str) -> bool:
+    """Whether a library is neither the system's nor installed."""
+    folders = (sys.prefix, sys.base_prefix, *_SYSTEM)
+    return bool(library) and not is_installed(library) and not library.startswith(folders)
 
 
 def _is_interpreter(library: str) -> bool:
