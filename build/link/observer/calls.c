@@ -47,14 +47,21 @@ static long older(const struct call *call) {
 #ifdef SYS_open
   const char *path = (const char *)call->words[0];
   switch (call->number) {
-  case SYS_open: return opened(call, AT_FDCWD, path, (int)call->words[1]);
-  case SYS_creat: return opened(call, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC);
+  case SYS_open:
+    return opened(call, AT_FDCWD, path, (int)call->words[1]);
+  case SYS_creat:
+    return opened(call, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC);
   case SYS_stat:
-  case SYS_lstat: return checked(call, STATUS, AT_FDCWD, path);
-  case SYS_access: return checked(call, ACCESS, AT_FDCWD, path);
-  case SYS_readlink: return checked(call, LINK, AT_FDCWD, path);
-  case SYS_getdents: return checked(call, FOLDER, (int)call->words[0], ".");
-  case SYS_time: return named(call, CLOCK, "time");
+  case SYS_lstat:
+    return checked(call, STATUS, AT_FDCWD, path);
+  case SYS_access:
+    return checked(call, ACCESS, AT_FDCWD, path);
+  case SYS_readlink:
+    return checked(call, LINK, AT_FDCWD, path);
+  case SYS_getdents:
+    return checked(call, FOLDER, (int)call->words[0], ".");
+  case SYS_time:
+    return named(call, CLOCK, "time");
   }
 #endif
   return real(call);
@@ -65,31 +72,45 @@ static long noted(const struct call *call) {
   int folder = (int)words[0];
   const char *path = (const char *)words[1];
   switch (call->number) {
-  case SYS_openat: return opened(call, folder, path, (int)words[2]);
-  case SYS_openat2: return opened(call, folder, path, (int)((const struct open_how *)words[2])->flags);
+  case SYS_openat:
+    return opened(call, folder, path, (int)words[2]);
+  case SYS_openat2:
+    return opened(call, folder, path, (int)((const struct open_how *)words[2])->flags);
   case SYS_newfstatat:
-  case SYS_statx: return checked(call, STATUS, folder, path);
+  case SYS_statx:
+    return checked(call, STATUS, folder, path);
   case SYS_faccessat:
 #ifdef SYS_faccessat2
   case SYS_faccessat2:
 #endif
     return checked(call, ACCESS, folder, path);
-  case SYS_readlinkat: return checked(call, LINK, folder, path);
-  case SYS_getdents64: return checked(call, FOLDER, folder, ".");
-  case SYS_execve: return execve((const char *)words[0], (char *const *)words[1], (char *const *)words[2]);
-  case SYS_execveat: return execveat(folder, path, (char *const *)words[2], (char *const *)words[3], (int)words[4]);
-  case SYS_getrandom: return named(call, RANDOM, "getrandom");
-  case SYS_gettimeofday: return named(call, CLOCK, "gettimeofday");
+  case SYS_readlinkat:
+    return checked(call, LINK, folder, path);
+  case SYS_getdents64:
+    return checked(call, FOLDER, folder, ".");
+  case SYS_execve:
+    return execve((const char *)words[0], (char *const *)words[1], (char *const *)words[2]);
+  case SYS_execveat:
+    return execveat(folder, path, (char *const *)words[2], (char *const *)words[3], (int)words[4]);
+  case SYS_getrandom:
+    return named(call, RANDOM, "getrandom");
+  case SYS_gettimeofday:
+    return named(call, CLOCK, "gettimeofday");
   case SYS_clock_gettime:
     if (words[0] == CLOCK_REALTIME || words[0] == CLOCK_REALTIME_COARSE) return named(call, CLOCK, "clock_gettime");
     return real(call);
-  case SYS_uname: return named(call, HOST, "uname");
-  case SYS_sysinfo: return named(call, HOST, "sysinfo");
-  case SYS_sched_getaffinity: return named(call, HOST, "sched_getaffinity");
+  case SYS_uname:
+    return named(call, HOST, "uname");
+  case SYS_sysinfo:
+    return named(call, HOST, "sysinfo");
+  case SYS_sched_getaffinity:
+    return named(call, HOST, "sched_getaffinity");
 #ifdef SYS_io_uring_setup
-  case SYS_io_uring_setup: return named(call, HOST, "io_uring_setup"); // what is read in this way is not seen
+  case SYS_io_uring_setup:
+    return named(call, HOST, "io_uring_setup"); // what is read in this way is not seen
 #endif
-  default: return older(call);
+  default:
+    return older(call);
   }
 }
 

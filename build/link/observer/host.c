@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -117,12 +116,6 @@ INSIDE(clock_t, times, (struct tms * out), out)
 INSIDE(int, statvfs, (const char *restrict path, struct statvfs *restrict out), path, out)
 INSIDE(ssize_t, getxattr, (const char *path, const char *name, void *out, size_t size), path, name, out, size)
 INSIDE(ssize_t, listxattr, (const char *path, char *out, size_t size), path, out, size)
-
-EXPORT int getrlimit(__rlimit_resource_t kind, struct rlimit *out) {
-  NEXT(int (*)(__rlimit_resource_t, struct rlimit *), getrlimit);
-  if (!precast_state.program) precast_named(HOST, CALLER, "getrlimit");
-  return real(kind, out);
-}
 
 EXPORT int uname(struct utsname *out) {
   NEXT(int (*)(struct utsname *), uname);

@@ -122,8 +122,12 @@ void precast_observer_note(const char *text, size_t length) {
   precast_event(&about, text, length);
 }
 
-EXPORT void precast_observer_origin(uint32_t origin);
-void precast_observer_origin(uint32_t origin) { precast_origin = precast_state.origin == HIDDEN ? HIDDEN : origin; }
+EXPORT uint32_t precast_observer_origin(uint32_t origin);
+uint32_t precast_observer_origin(uint32_t origin) {
+  uint32_t before = precast_origin;
+  precast_origin = precast_state.origin == HIDDEN ? HIDDEN : origin;
+  return before;
+}
 
 EXPORT int precast_observer_moved(void);
 int precast_observer_moved(void) { return precast_moved(); }

@@ -209,7 +209,7 @@ def test_a_shell_has_the_environment_that_it_was_given(tmp_path: Path) -> None:
 def test_system_returns_the_status_of_the_shell(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import os\nVALUE = [os.system('exit 3') >> 8, os.system('kill -9 $$')]\n"})
-    project.inputs()
+    project.inputs(("host",))  # the number of its process
     assert project.value == [3, 9]
 
 

@@ -59,6 +59,7 @@ class NativeLog:
         library.precast_observer_log.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p]
         library.precast_observer_note.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.precast_observer_origin.argtypes = [ctypes.c_uint32]
+        library.precast_observer_origin.restype = ctypes.c_uint32
         library.precast_observer_library.restype = ctypes.c_char_p
         return cls(library, root)
 
@@ -87,9 +88,9 @@ class NativeLog:
         """From now on, what the interpreter queries is not logged, except for files that it opens."""
         self._library.precast_observer_quiet()
 
-    def set_origin(self, origin: int) -> None:
-        """Programs that this thread starts next are started by this request."""
-        self._library.precast_observer_origin(origin)
+    def set_origin(self, origin: int) -> int:
+        """Programs that this thread starts next are started by this request. Returns the one before."""
+        return int(self._library.precast_observer_origin(origin))
 
     @property
     def moved(self) -> bool:

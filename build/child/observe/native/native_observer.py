@@ -127,11 +127,11 @@ class NativeObserver:
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """What this thread opens meanwhile is no request."""
-        self._log.set_origin(HIDDEN)
+        before = self._log.set_origin(HIDDEN)
         try:
             yield
         finally:
-            self._log.set_origin(0)
+            self._log.set_origin(before)
 
     def is_barred(self, path: str) -> bool:
         """Whether a path was requested and is not declared, in a hermetic compilation."""
