@@ -2,8 +2,8 @@
 
 A worker that has started the compiler forks a process for each module of kernels, which imports the module and forks a
 process for each variant. So a variant is affected by the import of its own module, and not by other modules or
-variants: its result does not depend on the order of compilation. Installed packages that it imported are imported
-for the others, too, unless an import has patched the compiler (``precast.build.child.patches``).
+variants: its result does not depend on the order of compilation. What processes import for several of them is what each
+would import first (``precast.build.child.leading_imports``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import gc
 import os
 import resource
 import signal
-import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any, BinaryIO, NoReturn, Protocol
 
@@ -51,16 +50,7 @@ class Work(Protocol):
     """The work of a module's process; ``compile`` runs in a separate process."""
 
     def load(self, request: Mapping[str, Any]) -> None:
-        """Import the module of a request."""
-
-    def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
-        """Import the modules that the last variant imported, if other variants may share them."""
-
-    def shareable(self, names: list[str]) -> list[str]:
-        """Those of the modules that this process has imported which other kernels may find imported."""
-
-    def accept_patches(self) -> None:
-        """From now on, what imports have changed so far is the state that all variants of this process have."""
+        """Import the module of a request, and what its function imports first."""
 
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
@@ -147,31 +137,22 @@ class ModuleProcess:
 def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     """Serve requests in the module's own process, until its parent closes the pipe."""
     adopt_orphans()
-    loaded = private = False
-    shared: Sequence[str] = ()
+    loaded = False
     served: set[object] = set()
     while (request := Message.read(requests)) is not None:
-        before = set(sys.modules)
-        try:
-            if not loaded:
+        more = {}
+        if not loaded:
+            try:
                 work.load(request.header)
-            work.import_shared(shared, request.header)
-        except (Exception, SystemExit) as error:
-            _write(replies, failure(error))
-            break
-        imported = [name for name in sys.modules if name not in before]
-        own, more = imported, {}
-        if imported or not loaded:
-            own = work.shareable(imported)
-            private = private or own != imported
-            work.accept_patches()  # they are those of every variant of this module
+            except (Exception, SystemExit) as error:
+                _write(replies, failure(error))
+                break
             more = {"observed_before": work.observed()}
         loaded = True
         first = request.header.get("source") not in served  # of its function, in this process
         served.add(request.header.get("source"))
         reply = _answer_in_process({**request.header, "first": first}, work)
-        shared = reply.header.get("imported", ())
-        _write(replies, Message({**reply.header, **more, "imported": [] if private else [*own, *shared]}, reply.parts))
+        _write(replies, Message({**reply.header, **more}, reply.parts))
         end_descendants(os.getpid())
         reap()
 
@@ -197,15 +178,14 @@ def _answer_in_process(request: Mapping[str, Any], work: Work) -> Message:
 
 
 def _answer(request: Mapping[str, Any], work: Work) -> Message:
-    """The reply to one request, in its own process, with the modules that were imported for it."""
-    own, before = os.getpid(), set(sys.modules)
+    """The reply to one request, in its own process."""
+    own = os.getpid()
     reply = work.compile(request)
     if os.getpid() != own:  # a copy of the process that the kernel's function has made
         os._exit(0)
-    imported = work.shareable([name for name in sys.modules if name not in before])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     flush_output()
-    return Message({**reply.header, "imported": imported, "memory": peak}, reply.parts)
+    return Message({**reply.header, "memory": peak}, reply.parts)
 
 
 def _ends_first(pid: int, pipe: int) -> bool:

@@ -11,17 +11,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from precast.build.child.compiler.capture import Catcher
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused
+from precast.build.child.leading_imports import Step, common, of_function, of_module, run
 from precast.build.child.module_process import ModuleProcess, ProcessLost
 from precast.build.child.observe.native.native_observer import GivenLog
 from precast.build.child.observe.observer import Observer
-from precast.build.child.patches import Patches
 from precast.build.child.serve import Answer, failure, refusal, serve
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.need import replace_cuda
@@ -32,7 +30,6 @@ from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.registry import FunctionRef
 
-_SITES = frozenset({"site-packages", "dist-packages"})
 _MODULES = 4  # modules whose processes are kept for further variants
 
 
@@ -64,38 +61,46 @@ def start(settings: Mapping[str, Any]) -> Answer:
 
 
 class _Modules:
-    """The processes of the modules that were requested last."""
+    """The processes of the modules that were requested last. Functions of one module that import different packages
+    first have a process each."""
 
     def __init__(self, work: _Work, memory: int) -> None:
         self._work, self._memory = work, memory
-        self._processes: dict[str, ModuleProcess] = {}
-        self._imported: list[tuple[Sequence[str], Mapping[str, Any]]] = []
+        self._processes: dict[object, ModuleProcess] = {}
+        self._shared: tuple[Step, ...] = ()  # what this process has imported for several kernels
+        self._leading: list[tuple[Step, ...]] = []  # of the kernels so far that could be imported
         self._build = os.getppid()  # now, since it may be gone when a request is read
 
     def answer(self, request: Mapping[str, Any]) -> Message:
         """The reply to a request, from a separate process."""
-        module = FunctionRef.parse(request["source"]).module
-        process = self._processes.pop(module, None) or self._new_process(request)
+        source = FunctionRef.parse(request["source"])
+        leading = self._work.leading(source)
+        key = (source.module, leading, self._work.function_imports(source), tuple(request.get("imports", ())))
+        process = self._processes.pop(key, None) or self._new_process(source, leading)
         try:
             reply = process.request(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
         except ProcessLost as error:
             return refusal(error)
         header = {**reply.header, "process": process.pid}
-        self._imported.append((header.pop("imported", ()), request))
         if "observed_before" in header or "observed" in header:
-            self._processes[module] = process
+            self._processes[key] = process
+            self._leading.append(leading)
         else:
             process.end()  # it could not import its module
         self._end_processes(_MODULES)
         return Message(header, reply.parts)
 
-    def _new_process(self, request: Mapping[str, Any]) -> ModuleProcess:
-        """A process for one more module. It inherits what its kernels will import, and what others imported."""
-        self._work.import_library(request)
-        for names, earlier in self._imported:
-            self._work.import_shared(names, earlier)
-        self._imported.clear()
-        self._work.end_if_patched()
+    def _new_process(self, source: FunctionRef, leading: tuple[Step, ...]) -> ModuleProcess:
+        """A process for one more module. It inherits what its kernels import first, if others import it first, too."""
+        if self._shared != leading[: len(self._shared)]:
+            # A variant that is lost with a used worker is compiled by a new one.
+            print(f"other kernels import {self._shared[-1].module} first", file=sys.stderr, flush=True)
+            os._exit(1)
+        several = max((common(leading, earlier) for earlier in self._leading), key=len, default=())
+        if source.library:
+            several = max(several, leading[:1], key=len)  # whoever uses the library imports it
+        self._work.import_first(source, several[len(self._shared) :])
+        self._shared = max(self._shared, several, key=len)
         return ModuleProcess(self._work)
 
     def _end_processes(self, most: int) -> None:
@@ -108,59 +113,47 @@ class _Work:
 
     def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer) -> None:
         self._catcher, self._facts, self._observer = catcher, facts, observer
-        self._tried: set[str] = set()
-        self._patches = Patches()
-        self._accepted: tuple[str, ...] = ()  # the patches that all kernels of this process have
+        self._started = frozenset(sys.modules)  # what all kernels find imported
+        self._found: dict[FunctionRef, tuple[Step, ...]] = {}
+
+    def leading(self, source: FunctionRef) -> tuple[Step, ...]:
+        """What a kernel's module imports first of installed packages, without what this process has at its start.
+
+        The whole of an attached library counts as installed: its users do not edit it.
+        """
+        if source not in self._found:
+            top = source.module.partition(".")[0]
+            steps = of_module(source.module, (top,) if source.library else ())
+            needed = [Step(top), *steps] if source.library else steps
+            self._found[source] = tuple(step for step in needed if not self._is_there(step))
+        return self._found[source]
+
+    def function_imports(self, source: FunctionRef) -> tuple[Step, ...]:
+        """What a kernel's function imports first of installed packages."""
+        return () if source.library else of_function(source.module, source.function)
+
+    def _is_there(self, step: Step) -> bool:
+        """Whether all kernels find it imported."""
+        return step.module in self._started and vars(sys.modules[step.module]).keys() >= set(step.names)
+
+    def import_first(self, source: FunctionRef, steps: Sequence[Step]) -> None:
+        """Import packages for several kernels."""
+        if steps:
+            replace_cuda(source)
+            with _prepared(source):
+                run(steps)
 
     def load(self, request: Mapping[str, Any]) -> None:
-        """Import the module of a request, and the modules of its own package that its declaration lists."""
+        """Import the module of a request, the modules that its declaration lists, and what its function imports."""
         from precast.kernels.authoring.registry import load
 
-        replace_cuda(FunctionRef.parse(request["source"]))
-        load(FunctionRef.parse(request["source"]))
+        source = FunctionRef.parse(request["source"])
+        replace_cuda(source)
+        load(source)
         for name in request.get("imports", ()):
             with suppress(ImportError):  # the function itself reports what is missing
                 importlib.import_module(name)
-
-    def import_shared(self, names: Sequence[str], request: Mapping[str, Any]) -> None:
-        """Import the installed packages that a process has imported, since that takes seconds for a library.
-
-        The kernel's own package is never imported here: side effects of one of its modules must not affect the others.
-        An attached library is, as a whole: its users do not edit it.
-        """
-        source = FunctionRef.parse(request["source"])
-        replace_cuda(source)
-        package = "" if source.library else source.module.partition(".")[0]
-        untried = [n for n in names if n not in self._tried and n.partition(".")[0] not in (package, "__main__")]
-        self._tried.update(untried)
-        with _prepared(source):
-            for name in untried:
-                if name not in sys.modules and _is_installed(name):
-                    with suppress(Exception, SystemExit):
-                        importlib.import_module(name)
-
-    def import_library(self, request: Mapping[str, Any]) -> None:
-        """Import the package of an attached library, as each of its modules does first; it may patch the compiler."""
-        source = FunctionRef.parse(request["source"])
-        top = source.module.partition(".")[0]
-        if source.library and top not in sys.modules:
-            self.import_shared([top], request)
-            self.accept_patches()
-
-    def shareable(self, names: list[str]) -> list[str]:
-        """All, or none if this process has patched the compiler: any of them may be the cause."""
-        return names if not names or self._patches.changes() == self._accepted else []
-
-    def accept_patches(self) -> None:
-        """From now on, the patches so far are the state that all variants of this process have."""
-        self._accepted = self._patches.changes()
-
-    def end_if_patched(self) -> None:
-        """End this process if its imports have patched the compiler, although each alone did not: a variant that is
-        lost with a used worker is compiled by a new one."""
-        if (changes := self._patches.changes()) != self._accepted:
-            print(f"imports of several kernels together changed {', '.join(changes[:3])}", file=sys.stderr, flush=True)
-            os._exit(1)
+        run(self.function_imports(source))
 
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
@@ -201,18 +194,6 @@ def _prepared(source: FunctionRef) -> Iterator[None]:
     finally:
         for variable in environment.keys() - before:
             del environment[variable]
-
-
-def _is_installed(name: str) -> bool:
-    """Whether a module is part of Python or of an installed package, and not one that an author edits."""
-    top = name.partition(".")[0]
-    if top in sys.stdlib_module_names:
-        return True
-    with suppress(ImportError, ValueError, AttributeError):
-        spec = find_spec(top)
-        paths = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
-        return any(part in _SITES for path in paths for part in Path(path).parts)
-    return False
 
 
 if __name__ == "__main__":

@@ -132,20 +132,25 @@ from precast.kernels import kernel
 
 @kernel(op="user.importing", imports=[IMPORTS])
 def importing(n: int):
+    FIRST
     import acme
     return compile_add(acme.NUMBER + n)
 """
 
 
-@pytest.mark.parametrize(("imports", "times"), [("'acme'", 1), ("", 2)])
-def test_a_library_that_a_kernel_imports_is_imported_once(tmp_path: Path, imports: str, times: int) -> None:
-    """Once where the kernel says so, else by the first variant, and then for all others."""
+@pytest.mark.parametrize(("imports", "first", "times"), [("'acme'", "n = n", 1), ("", "", 1), ("", "n = n", 4)])
+def test_a_library_that_a_kernel_imports_is_imported_once(tmp_path: Path, imports: str, first: str, times: int) -> None:
+    """Once where the kernel lists it, or imports it before it does anything else; else by each variant itself."""
     site, count = tmp_path / "site-packages", tmp_path / "count"
     site.mkdir()
     (site / "acme.py").write_text(
         f"NUMBER = 3\nwith open({str(count)!r}, 'a') as file:\n    file.write('imported\\n')\n"
     )
-    module(tmp_path, "importing", IMPORTING.replace("IMPORTS", imports))
+    module(
+        tmp_path,
+        "importing",
+        IMPORTING.replace("IMPORTS", imports).replace("    FIRST\n", f"    {first}\n" * bool(first)),
+    )
     mine, path = manifest(tmp_path, {"importing:importing": [1, 2, 3, 4]}), os.environ["PYTHONPATH"]
     arguments = ("build", mine, "-o", tmp_path / "cache", "-j", 1)
     done = precast(tmp_path / "store", *arguments, PYTHONPATH=f"{site}{os.pathsep}{path}")

@@ -15,8 +15,8 @@ from precast.build.inputs.stamp import stamp_of
 from tests.helpers.inputs.observed_project import ObservedProject
 
 NOTHING: dict[str, Any] = {
-    "asked": [], "native": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [], "path": [], "relative": [],
-    "complete": True,
+    "asked": [], "native": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [], "path": [],
+    "relative": [], "complete": True,
 }  # fmt: skip
 
 
