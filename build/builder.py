@@ -22,7 +22,6 @@ from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.capacity import default_jobs
 from precast.build.ipc.child_inputs import answers_here
 from precast.build.link.linker import Linker
-from precast.build.link.observer_library import find_observer
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Plan
@@ -157,7 +156,7 @@ class _Run:
             size=0,
             facts=tuple(built),
             advice=tuple((variant, text) for text, variant in sorted(self.advice.items())),
-            unobserved=find_observer().reason if built else "",
+            unobserved=(self.options.executor or Local()).unobserved() if built else "",
         )
 
     def _compile(self, batch: list[Variant], costs: Costs, built: list[Built], failed: list[Failed]) -> None:

@@ -11,7 +11,7 @@ import queue
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +36,13 @@ class Cluster:
 
     address: str
     patience: float = 60.0
+    reasons: list[str] = field(default_factory=list, compare=False)
+    """Why native code is not observed on some of its machines, as of the last compilation."""
+
+    def unobserved(self) -> str:
+        """Why reads by native code are not observed on some of its machines."""
+        more = f" (and {len(self.reasons) - 1} more machines)" if len(self.reasons) > 1 else ""
+        return f"{self.reasons[0]}{more}" if self.reasons else ""
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
         """Compile on the cluster. The variants of a lost machine are tried again on others."""
@@ -48,6 +55,7 @@ class Cluster:
             )
         with contextlib.closing(_connect(self.address)) as client:
             _check(client, self.patience)
+            self.reasons[:] = _reasons(client)
             yield from _Sending(client, plan, seconds, self.patience).all(variants)
 
 
@@ -157,6 +165,11 @@ def _check(client: Any, patience: float) -> None:
             lines += [f"{worker}: {line}" for line in differences(here, answer)]
     if lines:
         raise _mismatch(lines)
+
+
+def _reasons(client: Any) -> list[str]:
+    answers = client.run(cluster_worker.why_unobserved, on_error="return")
+    return [f"{worker}: {reason}" for worker, reason in sorted(answers.items()) if isinstance(reason, str) and reason]
 
 
 def _outcome(variant: Variant, future: Any) -> Outcome:

@@ -14,6 +14,7 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.input_rules import InputRules
 from precast.build.ipc.capacity import MemoryBudget, default_jobs, free_memory, memory_bound
 from precast.build.ipc.child_inputs import answers_here
+from precast.build.link.observer_library import find_observer
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 
@@ -23,6 +24,10 @@ class Executor(Protocol):
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
         """Compile. One variant may take ``seconds``. Leaving the iteration ends all processes that were started."""
+        ...
+
+    def unobserved(self) -> str:
+        """Why reads by native code were not observed; empty if they were."""
         ...
 
 
@@ -44,6 +49,10 @@ class Local:
     known: Mapping[str, float] = field(default_factory=dict)  # words: allow
     started: Callable[[Variant], None] = _ignore
     answers: InputAnswers | None = None
+
+    def unobserved(self) -> str:
+        """Why reads by native code are not observed on this machine."""
+        return find_observer().reason
 
     def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Generator[Outcome, None, None]:
         """Compile in worker processes. A lost worker fails the variant that it was compiling, and no other."""

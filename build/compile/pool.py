@@ -187,10 +187,14 @@ class _WorkerRun:
                 self._tasks.append(task)
 
     def _start(self) -> bool:
+        """Wait for the worker. One that was killed meanwhile is tried again once; what else is wrong is wrong for all
+        variants of its group."""
         try:
             self._worker.ready(self._limits.start)
         except ChildLost as lost:
-            if not self._stop.is_set():
+            if lost.killed and not self._tasks[0].fresh:
+                self._schedule.give_back(self._tasks[0].again())
+            elif not self._stop.is_set():
                 reason = f"a worker for {self._group[0]} did not start: {lost}"
                 for task in (*self._tasks, *self._schedule.drop(self._group)):
                     self._put(Failed(variant=task.variant, reason=reason, details=lost.output, code=lost.code))

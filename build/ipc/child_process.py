@@ -35,13 +35,14 @@ _STOPPED_SECONDS = 8.0  # a worker notices sooner that a process of a variant is
 
 
 class ChildLost(PrecastError):
-    """A child process ended, hung, grew too large or sent an invalid reply. ``output`` is the end of its output."""
+    """A child process ended, hung, grew too large or sent an invalid reply. ``output`` is the end of its output;
+    ``killed`` means that a signal ended it, which may not happen again."""
 
     code = "PCB17"
 
-    def __init__(self, message: str, output: str) -> None:
+    def __init__(self, message: str, output: str, *, killed: bool = False) -> None:
         super().__init__(message)
-        self.output = output
+        self.output, self.killed = output, killed
 
 
 class _Stopped(Exception):
@@ -165,6 +166,7 @@ class ChildProcess:
         if self._gone:
             raise ChildLost(f"the {self._name} has ended", self._tail.last())
         pipe = TimedPipe(self._replies, seconds, self._check)
+        killed = False
         try:
             message = Message.read(pipe)
         except TimeoutError:
@@ -176,9 +178,11 @@ class ChildProcess:
         else:
             if message is not None:
                 return message
-            reason = f"the {self._name} {describe_exit(self._exit_code())}"
+            code = self._exit_code()
+            killed = code < 0
+            reason = f"the {self._name} {describe_exit(code)}"
         self.kill()
-        raise ChildLost(reason, self._tail.last()) from None
+        raise ChildLost(reason, self._tail.last(), killed=killed) from None
 
     def _exit_code(self) -> int:
         """The exit code of a process that has closed its pipe; a process that is still running is ended."""

@@ -180,21 +180,41 @@ static int is_inside(const char *name, size_t length, const char *folder, size_t
   return length >= size && !memcmp(name, folder, size) && (length == size || name[size] == '/');
 }
 
+static int is_declared(const char *name, size_t length, const char *allowed, size_t room, int lists) {
+  for (size_t at = 0; at < room; at += strlen(allowed + at) + 1) {
+    size_t size = strlen(allowed + at);
+    if (is_inside(name, length, allowed + at, size) || (!lists && is_inside(allowed + at, size, name, length)))
+      return 1;
+  }
+  return 0;
+}
+
+// The name of a file with no link on it; 0 if there is no such file.
+static size_t resolved(char *out, const char *name) {
+  if (!strncmp(name, "/proc/", 6) || !strncmp(name, "/dev/", 5)) return 0;
+  long file = KERNEL(SYS_openat, AT_FDCWD, name, O_PATH | O_CLOEXEC);
+  if (file < 0) return 0;
+  char link[32] = "/proc/self/fd/";
+  written_number(link + strlen(link), (unsigned)file);
+  long got = KERNEL(SYS_readlinkat, AT_FDCWD, link, out, LONGEST_PATH - 1);
+  KERNEL(SYS_close, file);
+  return got > 0 && *out == '/' ? (size_t)got : 0;
+}
+
 // Whether a hermetic compilation must not read a path: it then behaves as if there were nothing. The folders above
-// those that it may read can be queried, and not listed.
+// those that it may read can be queried, and not listed. A link that leads out of them is absent, too.
 int precast_bars(const void *caller, int folder, const char *path, int lists) {
   size_t room = 0;
   const char *allowed = precast_allowed(&room);
   if (!allowed) return 0;
   int before = errno;
-  char name[LONGEST_PATH];
+  char name[LONGEST_PATH], real[LONGEST_PATH];
   size_t length = precast_absolute(name, folder, path);
   if (length) length = without_dots(name);
-  int barred = length != 0;
-  for (size_t at = 0; at < room && barred; at += strlen(allowed + at) + 1) {
-    size_t size = strlen(allowed + at);
-    if (is_inside(name, length, allowed + at, size) || (!lists && is_inside(allowed + at, size, name, length)))
-      barred = 0;
+  int barred = length && !is_declared(name, length, allowed, room, lists);
+  if (length && !barred) {
+    size_t size = resolved(real, name);
+    barred = size && !is_declared(real, size, allowed, room, lists);
   }
   struct about about = {.kind = BARRED, .caller = caller};
   if (barred) precast_event(&about, name, length);

@@ -1,4 +1,4 @@
-"""A library that patches the compiler at its import reaches only the kernels that import it themselves."""
+"""What an installed package changes at its import reaches only the kernels that import it themselves."""
 
 from __future__ import annotations
 
@@ -67,3 +67,60 @@ def test_a_kernel_that_fails_alone_fails_beside_a_neighbour(tmp_path: Path) -> N
     failed = [event for event in events(done) if event["event"] == "failed"]
     assert [event["variant"]["op"] for event in failed] == ["user.needing"]
     assert "one_more" in json.dumps(failed)
+
+
+# What a package may change beside the compiler, and a kernel whose bytes show it.
+CHANGES = """
+import builtins, codecs, decimal, math, os, sys, warnings
+import other
+
+os.environ["ACME"] = "1"
+os.chdir("/usr")
+os.umask(0o77)
+sys.setrecursionlimit(5000)
+decimal.getcontext().prec = 5
+warnings.simplefilter("error")
+math.more = builtins.more = 1
+other.SIZE = 1
+other.LIST.append(1)
+class Registered(other.Base): pass
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "vendored"))
+codecs.register(lambda name: codecs.lookup("utf-8") if name == "acme" else None)
+"""
+OTHER = "SIZE = 0\nLIST = []\nclass Base: pass\n"
+SEEING = """
+import builtins, decimal, math, os, sys, warnings
+import other
+
+def seeing(n: int):
+    try: "".encode("acme"); found = 1
+    except LookupError: found = 0
+    seen = [
+        "ACME" in os.environ, "patching" in sys.modules, sys.getrecursionlimit() == 5000, found,
+        decimal.getcontext().prec == 5, warnings.filters[0][0] == "error", hasattr(math, "more"), other.SIZE,
+        hasattr(builtins, "more"), len(other.LIST), len(other.Base.__subclasses__()), "vendored" in sys.path[0],
+    ]
+    return compile_add(sum(bool(one) << number for number, one in enumerate(seen)) + n)
+"""
+NEIGHBOUR = "import other\nimport patching\ndef early(n: int):\n    return compile_add(n)\n"
+
+
+def test_a_variant_sees_nothing_that_a_package_of_another_kernel_has_changed(tmp_path: Path) -> None:
+    source, environment = project(tmp_path)
+    site = Path(environment["PYTHONPATH"])
+    (site / "patching.py").write_text(CHANGES)
+    (site / "other.py").write_text(OTHER)
+    for name, text in {"early": NEIGHBOUR, "seeing": SEEING}.items():
+        module(source, name, text)
+    found = []
+    for number, names in enumerate((["seeing"], ["early", "seeing"])):
+        mine = manifest(source, {f"{name}:{name}": [1, 2] for name in names})
+        done = precast(
+            tmp_path / f"store{number}", "build", mine, "-o", tmp_path / f"cache{number}", "-j", 1, "--json",
+            **environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert [event["variant"]["op"] for event in events(done)[:-1]][-1] == "user.seeing"  # after its neighbour
+        index = json.loads(tree(tmp_path / f"cache{number}")["ops/user.seeing.json"])
+        found.append([artifact["blob"]["sha256"] for artifact in index["artifacts"]])
+    assert found[0] == found[1]

@@ -18,6 +18,8 @@ READING = {
     "SIZE = int(C.fopen({0!r}.encode(), b'r') is not None)\n",
     "by_list": "import os\ntry: SIZE = len(os.listdir(os.path.dirname({0!r})))\nexcept FileNotFoundError: SIZE = 0\n",
     "by_check": "import os\nSIZE = int(os.path.exists({0!r}))\n",
+    "by_link": "import pathlib\ntry: SIZE = int((pathlib.Path(__file__).parent / 'link').read_text())\n"
+    "except FileNotFoundError: SIZE = 0\n",
     "declared": "import pathlib\nSIZE = int((pathlib.Path(__file__).parent / 'size.txt').read_text())\n",
 }
 
@@ -30,15 +32,16 @@ def test_what_is_not_declared_is_absent(tmp_path: Path) -> None:
     for name, text in READING.items():
         module(source, name, text.format(str(outside)) + SIZE.format(name))
     (source / "size.txt").write_text("5")
+    (source / "link").symlink_to(outside)
     made = manifest(source, {f"{name}:{name}_made": [1] for name in READING})
     temporary = {"TMPDIR": str(tmp_path / "temporary")}
     done = precast(tmp_path / "store", "build", made, "-o", tmp_path / "open", **temporary)
     assert done.returncode == 0 and "undeclared" not in done.stdout, done.stderr
     done = precast(tmp_path / "store", "build", made, "-o", tmp_path / "closed", "--hermetic", **temporary)
-    assert done.returncode == 0 and "6 variants built" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "7 variants built" in done.stdout, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("undeclared input: ")]
     assert {line.split("user.")[1].split("_made")[0] for line in lines} == READING.keys() - {"declared"}, lines
-    assert all(str(outside.parent) in line for line in lines), lines
+    assert all(str(outside.parent) in line or str(source / "link") in line for line in lines), lines
     assert all(".py:" in line for line in lines if "by_fopen" not in line), lines
     for name in READING:
         module(source, name, f"SIZE = {5 * (name == 'declared')}{SIZE.format(name)}")
