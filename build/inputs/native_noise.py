@@ -30,7 +30,7 @@ _FOLDERS = (
 _STARTING = ("LC_", "LD_", "XDG_", "PYTHON", "GLIBC_", "MALLOC_", "PRECAST_")
 _STARTS = {"clock": (" in git", " in bash"), "host": (" in bash", " in git", " in sh", " in dash")}
 _FACTS = re.compile(
-    r"/proc/(cpuinfo|meminfo|loadavg|uptime|version|stat|mounts|net|partitions|driver|sys/kernel/(hostname|osrelease))\b"
+    r"/proc/(cpuinfo|meminfo|loadavg|uptime|version|stat|net|partitions|driver|sys/kernel/(hostname|osrelease))\b"
     r"|/sys/(class|bus|block|firmware)(/|$)|/dev/shm/"
 )
 _PATH_KINDS = ("file", "folder", "exists", "link")

@@ -77,7 +77,8 @@ def find_observer(folder: Path | None = None) -> ObserverLibrary:
                 compile_observer(scratch / path.name)
                 if not _loads(scratch / path.name):
                     raise ToolError(
-                        f"{sys.executable} does not load a library before others: use one that is linked dynamically"
+                        f"{sys.executable} does not load a library from {folder} before others: set XDG_CACHE_HOME if "
+                        "that is mounted noexec; else use a Python that is linked dynamically"
                     )
                 (scratch / path.name).replace(path)
     except (LinkError, ToolError, OSError) as error:

@@ -42,7 +42,8 @@ static size_t without_process_link(char *name, size_t length) {
   else
     memcpy(link, "/proc/self/", 11), memcpy(link + 11, name + 5, part - 5), link[11 + part - 5] = 0;
   long got = KERNEL(SYS_readlinkat, AT_FDCWD, link, target, sizeof target);
-  if (got <= 0 || *target != '/' || (size_t)got + length - part >= LONGEST_PATH) return length;
+  if (got <= 0 || *target != '/' || !strncmp(target, "/memfd:", 7) || (size_t)got + length - part >= LONGEST_PATH)
+    return length;
   if (got == 1) got = 0; // the root
   memmove(name + got, name + part, length - part + 1);
   memcpy(name, target, (size_t)got);
