@@ -112,6 +112,7 @@ def compile_forward(
     keys_tile: int | None = None,
     queries_tile: int | None = None,
     clc: bool = False,
+    resident: bool = False,
 ) -> Any:
     """Run the library's forward pass for a config, and return the object that it compiled."""
     library.FLASH.switch(
@@ -122,6 +123,7 @@ def compile_forward(
         _fa_clc_enabled=clc,
     )
 
+    _place(config, resident, pack)
     tile = None if keys_tile is None else (_QUERIES_TILE, keys_tile)
     large = queries_tile is not None
 
@@ -137,6 +139,16 @@ def compile_forward(
 
     (compiled,) = library.run("_flash_attn_fwd", arguments, "_flash_attn_fwd")
     return compiled
+
+
+def _place(config: Mapping[str, Any], resident: bool, pack: bool) -> None:
+    if resident:
+        from precast.kernels.adapters.attention import resident_device, tile_order_device
+        group, _, _ = cases.sizes(config)
+        library.FLASH.switch("flash_attn.cute.interface", FlashAttentionForwardSm90=resident_device.Resident)
+        order = type("Order", (tile_order_device.DenseRounds,), {"group": 1 if pack else group})
+        packed = type("Order", (tile_order_device.PackedRounds,), {"group": 1 if pack else group})
+        library.FLASH.switch("flash_attn.cute.flash_fwd_sm90", SingleTileVarlenScheduler=packed, SingleTileScheduler=order, SingleTileLPTScheduler=order)
 
 
 def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,6 +214,7 @@ def attention(
     pack: Tuned[bool] = True,
     keys_tile: Tuned[int | None] = None,
     queries_tile: Tuned[int | None] = None,
+    resident: Tuned[bool] = False,
 ) -> Any:
     """Attention, with ``heads_per_kv`` query heads for each key head; ``causal`` aligns the last query to the last key.
 
@@ -229,7 +242,7 @@ def attention(
         "head_dim_v": head_dim_v, "layout": layout, "page": page, "window": window, "sink": sink, "lse": lse,
         "decode": decode,
     }  # fmt: skip
-    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile, queries_tile=queries_tile)
+    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile, queries_tile=queries_tile, resident=resident)
 
 
 @kernel(
