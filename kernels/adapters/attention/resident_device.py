@@ -9,8 +9,6 @@ import cutlass.cute as cute
 from cutlass import Int32, const_expr
 from flash_attn.cute import utils
 from flash_attn.cute.flash_fwd_sm90 import FlashAttentionForwardSm90
-from flash_attn.cute.pack_gqa import pack_gqa_layout  # noqa: F401
-from quack import layout_utils
 
 _ALIGNMENT = 1024  # bytes, of what is swizzled in shared memory
 _VECTOR = 8  # elements of 16 bits that a thread stores at once
@@ -25,12 +23,12 @@ class Resident(FlashAttentionForwardSm90):
     """
 
     @property
-    def use_tma_O(self) -> bool:  # noqa: N802
+    def use_tma_O(self) -> bool:
         """Never: a warp has too few rows for a copy of the whole tile."""
         return False
 
     @use_tma_O.setter
-    def use_tma_O(self, value: bool) -> None:  # noqa: N802
+    def use_tma_O(self, value: bool) -> None:
         """The library's choice is left out."""
 
     def _get_shared_storage_cls(self) -> Any:
@@ -121,3 +119,13 @@ class Resident(FlashAttentionForwardSm90):
         if const_expr(self.pack_gqa):
             return row % self.qhead_per_kvhead, row // self.qhead_per_kvhead
         return row
+
+
+def kernel_class(stages: int, *, resident: bool) -> Any:
+    """What the library calls in place of its class: with so many stages of keys and values."""
+
+    def make(*args: Any, **options: Any) -> Any:
+        kind = Resident if resident else FlashAttentionForwardSm90
+        return kind(*args, **{**options, "num_stages": stages})
+
+    return make

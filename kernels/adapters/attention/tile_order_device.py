@@ -66,9 +66,10 @@ class Rounds(ParamsBase):
         """Nothing: no other block is waited for."""
 
 
-def _blocks(tiles: Int32, residents: int) -> tuple[Int32, Int32, Int32]:
+def _blocks(tiles: Int32) -> tuple[Int32, Int32, Int32]:
+    """A block for each multiprocessor, or for each tile where these are fewer."""
     processors = cutlass.utils.HardwareInfo().get_device_multiprocessor_count()
-    return cutlass.min(processors * residents, tiles), Int32(1), Int32(1)
+    return cutlass.min(processors, tiles), Int32(1), Int32(1)
 
 
 @dataclass
@@ -89,7 +90,6 @@ class DenseRounds(Rounds):
         by_rest: FastDivmodDivisorV2
         by_head: FastDivmodDivisorV2
         falling: cutlass.Constexpr[bool] = True
-        residents: cutlass.Constexpr[int] = 1
 
         @staticmethod
         @cute.jit
@@ -118,7 +118,7 @@ class DenseRounds(Rounds):
     @staticmethod
     def get_grid_shape(params: Params, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32, Int32]:
         """A block for each multiprocessor, or for each tile where these are fewer."""
-        return _blocks(params.tiles, params.residents)
+        return _blocks(params.tiles)
 
     @cute.jit
     def get_current_work(self, *, loc: Any = None, ip: Any = None) -> WorkTileInfo:
@@ -130,17 +130,19 @@ class DenseRounds(Rounds):
             height, own = divmod(rest, params.by_section)
         else:
             height, own = divmod(rest, params.by_rest)
-        if const_expr(params.falling):
-            if (params.sections - section) % 2 == 1:
-                height = params.heights - 1 - height
+        rising = const_expr(not params.falling) or (params.sections - section) % 2 == 0
+        if not rising:
+            height = params.heights - 1 - height
         batch, head = divmod(section * params.section + own, params.by_head)
         return WorkTileInfo((Int32(height), Int32(head), Int32(batch), Int32(0)), self.tile < params.tiles)
 
 
 @dataclass
 class PackedRounds(Rounds):
-    """Sequences of different lengths, one behind the other. ``units`` is how many tiles a head has, ``tallest`` how many
-    of them the longest sequence has."""
+    """Sequences of different lengths, one behind the other.
+
+    ``units`` is how many tiles a head has, ``tallest`` how many of them the longest sequence has.
+    """
 
     units: Int32
     tallest: Int32
@@ -158,7 +160,6 @@ class PackedRounds(Rounds):
         rows: cutlass.Constexpr[int]
         packed: cutlass.Constexpr[int]
         falling: cutlass.Constexpr[bool] = True
-        residents: cutlass.Constexpr[int] = 1
 
         @staticmethod
         @cute.jit
@@ -233,7 +234,7 @@ class PackedRounds(Rounds):
     @staticmethod
     def get_grid_shape(params: Params, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32, Int32]:
         """A block for each multiprocessor, or for as many tiles as there may be where these are fewer."""
-        return _blocks(params.most, params.residents)
+        return _blocks(params.most)
 
     @cute.jit
     def get_current_work(self, *, loc: Any = None, ip: Any = None) -> WorkTileInfo:
@@ -248,9 +249,9 @@ class PackedRounds(Rounds):
             width = cutlass.min(params.section, params.heads - section * params.section)
             unit = rest // width
             head = section * params.section + rest - unit * width
-            if const_expr(params.falling):
-                if (cute.ceil_div(params.heads, params.section) - section) % 2 == 0:
-                    unit = self.units - 1 - unit
+            falling = const_expr(not params.falling) or (cute.ceil_div(params.heads, params.section) - section) % 2 == 1
+            if not falling:
+                unit = self.units - 1 - unit
             end, beyond = self.tallest, Int32(0)  # a level that is too high, and how many tiles are there or further
             while end - level > 1:
                 middle = (level + end) // 2
@@ -261,3 +262,14 @@ class PackedRounds(Rounds):
                     end, beyond = middle, found
             sequence = params.taller(level, unit - beyond)
         return WorkTileInfo((level, head, sequence, Int32(0)), valid)
+
+
+def orders(group: int) -> dict[str, Any]:
+    """The classes that replace those of the library, by its names; ``group`` heads share a key head."""
+    dense = type("DenseRounds", (DenseRounds,), {"group": group})
+    packed = type("PackedRounds", (PackedRounds,), {"group": group})
+    return {
+        "SingleTileScheduler": dense,
+        "SingleTileLPTScheduler": dense,
+        "SingleTileVarlenScheduler": packed,
+    }
