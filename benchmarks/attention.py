@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_peers import peers, usable
-from attention_shapes import SHAPES, Shape, config, inputs, shapes, wrong
+from attention_shapes import SHAPES, Shape, config, inputs, logarithms, shapes, wrong
 
 LAUNCHES, FEW = 15, 3
 NEAR = 1.1  # of the best in a first look: what is looked at again
@@ -128,6 +128,8 @@ def timed(shape: Shape, with_candidates: bool) -> Timed:
 
     values = inputs(shape)
     kernel = loader.get("attention", config(shape), problem=shape.problem)
+    if kernel.config["lse"]:  # a variant with one more output serves, too
+        values["lse"] = logarithms(shape)
     if reason := mistake(kernel, shape, values):
         raise WrongResult(reason)
     chosen = text(kernel.config)

@@ -106,6 +106,15 @@ def inputs(shape: Shape, device: str = "cuda") -> dict[str, Any]:
     return found
 
 
+def logarithms(shape: Shape, device: str = "cuda") -> Any:
+    """Where a kernel with ``lse`` writes."""
+    import torch
+
+    dense = (shape.batch, shape.heads, shape.length)
+    sizes = dense if shape.layout == "dense" else (shape.heads, sum(shape.lengths))
+    return torch.empty(sizes, device=device, dtype=torch.float32)
+
+
 def sample(shape: Shape, values: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Some rows of a result, and what they are in float32: of the first and the last sequence and head."""
     import torch

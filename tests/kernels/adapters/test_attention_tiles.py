@@ -75,8 +75,8 @@ kernels:
 """
 # More tiles than multiprocessors: every block takes several, of several heads and sequences.
 PROBLEMS = {
-    "dense": "batch=3,queries=260,keys=300,kv_heads=10,padding=0",
-    "varlen": "batch=35,queries=200,keys=220,kv_heads=2,padding=0",
+    "dense": "batch=3,queries=150,keys=200,kv_heads=12,padding=0",
+    "varlen": "batch=35,queries=150,keys=150,kv_heads=2,padding=0",
 }
 
 
@@ -89,6 +89,6 @@ def test_blocks_that_stay_compute_every_tile(tmp_path: Path) -> None:
     listed = json.loads(succeeded("list", cache, "--json").stdout)
     keys = {row["config"]["layout"]: row["key"] for row in listed["artifacts"]}
     for layout, problem in PROBLEMS.items():
-        options = ["--emulate", "--most", 1 << 24, "--key", keys[layout], "--problem", problem, "--seeds", 1]
+        options = ["--emulate", "--most", 1 << 24, "--key", keys[layout], "--problem", problem, "--seeds", 0]
         found = precast(tmp_path / "store", "verify", cache, *options)
         assert found.returncode == 0 and "1 variant verified by emulation, 0 left out" in found.stdout, found.stdout
