@@ -61,14 +61,14 @@ def of_module(name: str, own: Collection[str] = ()) -> tuple[Step, ...]:
     The first module that is not installed ends them, except for packages in ``own``. Python's own modules are left out:
     when one is imported makes no difference.
     """
-    found: list[Step] = []
+    statements: list[Step] = []
     for file in _files(name):
         leading = _read(file)
         steps, complete = installed(leading.steps, own)
-        found += steps
+        statements += steps
         if not (complete and leading.whole):
             break
-    return tuple(found)
+    return tuple(statements)
 
 
 def of_function(module: str, name: str) -> tuple[Step, ...]:
@@ -79,15 +79,15 @@ def of_function(module: str, name: str) -> tuple[Step, ...]:
 
 def installed(steps: Iterable[Step], own: Collection[str] = ()) -> tuple[list[Step], bool]:
     """The first of some imports that are of installed packages, without those of Python; and whether these are all."""
-    found: list[Step] = []
+    statements: list[Step] = []
     for step in steps:
         top = step.module.partition(".")[0]
         if top in sys.stdlib_module_names:
             continue
         if top not in own and not is_installed(top):
-            return found, False
-        found.append(step)
-    return found, True
+            return statements, False
+        statements.append(step)
+    return statements, True
 
 
 def common(first: Sequence[Step], second: Sequence[Step]) -> tuple[Step, ...]:
@@ -97,10 +97,10 @@ def common(first: Sequence[Step], second: Sequence[Step]) -> tuple[Step, ...]:
     (Step(module='a', names=()),)
     """
     same: list[Step] = []
-    for one, other in zip(first, second, strict=False):
-        if one != other:
+    for step, other in zip(first, second, strict=False):
+        if step != other:
             break
-        same.append(one)
+        same.append(step)
     return tuple(same)
 
 

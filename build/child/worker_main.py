@@ -98,7 +98,7 @@ class _Modules:
             os._exit(1)
         several = max((common(leading, earlier) for earlier in self._leading), key=len, default=())
         if source.library:
-            several = max(several, leading[:1], key=len)  # whoever uses the library imports it
+            several = max(several, leading[:1], key=len)  # all users of the library import it
         self._work.import_first(source, several[len(self._shared) :])
         self._shared = max(self._shared, several, key=len)
         return ModuleProcess(self._work)

@@ -204,7 +204,7 @@ class Observer:
         return islice(list(recorded), reported, None)
 
     def _add_state(self, name: str, read: Stamp | None = None) -> None:
-        """Take the state of a file. That this reads it is no request."""
+        """Take the state of a file. That this reads it does not count."""
         self._reading = get_ident()
         try:
             with self._native.hidden() if self._native is not None else nullcontext():

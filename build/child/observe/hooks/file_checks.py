@@ -67,7 +67,7 @@ def watch_file_checks(check: Check) -> None:
                     check(*request)
         return facts_of(file)
 
-    os.fstat = watched_descriptor
+    os.fstat = watched_descriptor  # type: ignore[assignment]
     for name, kind in (("stat", "status"), ("lstat", "status"), ("access", "exists"), ("readlink", "link")):
         watch(name, kind)
 

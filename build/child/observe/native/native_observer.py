@@ -126,7 +126,7 @@ class NativeObserver:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """What this thread opens meanwhile is no request."""
+        """What this thread opens meanwhile does not count."""
         before = self._log.set_origin(HIDDEN)
         try:
             yield
