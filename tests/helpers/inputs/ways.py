@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,29 @@ def linked(name: str) -> Edit:
     def edit(folder: Path, chances: random.Random) -> None:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(str(chances.randrange(1, 5)))
+
+    return edit
+
+
+def stored(name: str) -> Edit:
+    """An edit that writes a number into a database."""
+
+    def edit(folder: Path, chances: random.Random) -> None:
+        connection = sqlite3.connect(folder / name)
+        with connection:
+            connection.execute("drop table if exists t")
+            connection.execute(f"create table t as select {chances.randrange(1, 5)} as x")
+        connection.close()
+
+    return edit
+
+
+def permitted(name: str) -> Edit:
+    """An edit that lets a file be run, or not."""
+
+    def edit(folder: Path, chances: random.Random) -> None:
+        (folder / name).touch()
+        (folder / name).chmod(chances.choice([0o644, 0o755]))
 
     return edit
 
@@ -121,6 +145,41 @@ WAYS = {
         "from typing import Literal\nCHOICES = tuple(range(int((HERE / 'choices.txt').read_text()) + 2))\n"
         "def make_choices(n: Literal[CHOICES]):\n    return compile_add(len(CHOICES) + n)\n",
         written("choices.txt"),
+    ),
+    "fopen": Way(
+        "import ctypes\nC = ctypes.CDLL(None)\nC.fopen.restype = ctypes.c_void_p\n"
+        "C.fgetc.argtypes = [ctypes.c_void_p]\ndef make_fopen(n: int):\n    assert (HERE / 'fopen.txt').exists()\n"
+        "    return compile_add(C.fgetc(C.fopen(str(HERE / 'fopen.txt').encode(), b'r')) + n)\n",
+        written("fopen.txt"),
+    ),
+    "sqlite": Way(
+        "import sqlite3\ndef make_sqlite(n: int):\n"
+        "    return compile_add(sqlite3.connect(HERE / 'tiles.db').execute('select x from t').fetchone()[0] + n)\n",
+        stored("tiles.db"),
+    ),
+    "cat": Way(
+        "import subprocess\ndef make_cat(n: int):\n"
+        "    return compile_add(int(subprocess.check_output(['cat', HERE / 'cat.txt'])) + n)\n",
+        written("cat.txt"),
+    ),
+    "shell": Way(
+        "def make_shell(n: int):\n"
+        "    return compile_add(int(os.popen(f'cd {HERE}; ls listed | wc -l; ').read()) + n)\n",
+        populated("listed"),
+    ),
+    "fork": Way(
+        "from concurrent.futures import ProcessPoolExecutor\ndef make_fork(n: int):\n"
+        "    with ProcessPoolExecutor(1) as pool:\n"
+        "        return compile_add(int(pool.submit((HERE / 'fork.txt').read_text).result()) + n)\n",
+        written("fork.txt"),
+    ),
+    "resolved": Way(
+        "def make_resolved(n: int):\n    return compile_add(int((HERE / 'current').resolve().name) + n)\n",
+        linked("current"),
+    ),
+    "program": Way(
+        "def make_program(n: int):\n    return compile_add(5 * os.access(HERE / 'tool', os.X_OK) + n)\n",
+        permitted("tool"),
     ),
     "supports": Way(
         "from precast.kernels import kernel\nMOST = int((HERE / 'most.txt').read_text())\n"
