@@ -21,17 +21,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
 from threading import get_ident
-from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_locations import HIDDEN, SKIP, is_installed, location_of_code
+from precast.build.child.observe.code_locations import is_installed
 from precast.build.child.observe.file_states import MOST, FileStates
 from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
 from precast.build.child.observe.import_calls import importing, in_module_code
 from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
 from precast.build.child.observe.native.native_observer import GivenLog, NativeObserver
+from precast.build.child.observe.requester import Requester
 from precast.build.child.observe.source_only import import_from_source
-from precast.build.child.observe.thread_starts import UNKNOWN, ThreadStarts
 from precast.build.child.observe.written_files import WrittenFiles
 from precast.build.inputs.stamp import Stamp
 
@@ -64,8 +63,7 @@ class Observer:
             "relative": 0,
         }  # how many of each were returned before
         self.written = WrittenFiles()
-        self._threads = ThreadStarts()
-        self._locations: dict[CodeType, str] = {}
+        self._requester = Requester()
         self._complete = True
         self._reading = 0  # the thread that takes the state of a file
         self._modules = LoadedModules()
@@ -234,19 +232,7 @@ class Observer:
         return valid
 
     def _location(self) -> tuple[str, int] | None:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            code = frame.f_code
-            location = self._locations.get(code)
-            if location is None:
-                location = self._locations[code] = location_of_code(frame)
-            if location is HIDDEN:
-                return None
-            if location is not SKIP:
-                return location, frame.f_lineno
-            frame = frame.f_back
-        # A Python that was started may run the standard library alone, or the code of its option -c.
-        return self._threads.starter() or (UNKNOWN if self._native is not None and self._native.started else None)
+        return self._requester.location(started=self._native is not None and self._native.started)
 
     def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
         """The running code opens a file."""
@@ -310,7 +296,7 @@ class Observer:
 
     def start_thread(self, function: Any) -> None:
         """The running code starts a thread that runs this function."""
-        self._threads.add(function, self._location())
+        self._requester.add_thread(function, self._location())
 
     def list_folder(self, path: Any = None, *rest: Any) -> None:
         """The running code lists a folder."""
