@@ -173,6 +173,20 @@ def test_a_compiler_that_does_not_start_is_told_for_every_variant(run: Run, monk
     assert all(o.reason == "a worker for sm_90a did not start: no module named cutlass" for o in outcomes.values())
 
 
+@pytest.mark.parametrize(("killed", "failing"), [(1, 0), (2, 3)])
+def test_a_worker_that_is_killed_while_it_starts_is_tried_again_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, killed: int, failing: int
+) -> None:
+    def ready(worker: FakeWorker, seconds: float) -> None:
+        if worker.pid <= killed:
+            raise ChildLost("the worker was ended by SIGKILL", "", killed=True)
+
+    monkeypatch.setattr(FakeWorker, "ready", ready)
+    outcomes, made = run(refusal, 3)
+    assert len([o for o in outcomes.values() if "did not start" in o.reason]) == failing
+    assert len(made) == 2
+
+
 def test_leaving_early_ends_every_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[FakeWorker] = []
 
