@@ -12,7 +12,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from precast.loader.contract.format.target import Capability, Target
 from precast.loader.resolve.cache import Cache
 
 KEPT = 1.3  # times the best of a size: what takes longer is not in the file, and so counts as the slowest
+PLAIN = {"batched": False, "epilogue": "", "a_major": "k", "b_major": "k", "out_major": "n", "weights": False}
 TARGET = Target.parse("sm_90a")
 FEW = 1e-3  # of a result, which differ by the order in which sums were made, are not a fault of the kernel
 BANDS = ((1, 64), (65, 1024), (1025, 1 << 30))
@@ -40,6 +41,10 @@ class Row:
     torch: float
     times: Mapping[str, float]
 
+    def of(self, names: Collection[str]) -> Row:
+        """With the times of some variants alone."""
+        return replace(self, times={name: took for name, took in self.times.items() if name in names})
+
 
 def rows_of(files: Sequence[Path]) -> dict[str, list[Row]]:
     """The sizes of the first file of each dtype. Others add variants; their times are scaled by torch's in both."""
@@ -48,7 +53,7 @@ def rows_of(files: Sequence[Path]) -> dict[str, list[Row]]:
         data = json.loads(file.read_text())
         is_first = data["dtype"] not in found
         rows = found.setdefault(data["dtype"], {})
-        faulty = {line["wrong"] for line in data["wrong"] if "x" not in str(line["size"]) or fraction(line) > FEW}
+        faulty = {line["wrong"] for line in data["wrong"] if fraction(line) > FEW}
         for text, row in sorted(data["sizes"].items()):
             m, n, k = map(int, text.split("x"))
             if not is_first and text not in rows:
@@ -184,8 +189,10 @@ def main() -> int:
         plain = {
             tuned(a.config): a
             for a in listed.artifacts
-            if a.target == TARGET and a.config["dtype"] == dtype and a.config["out_dtype"] == "bfloat16"
+            if a.target == TARGET and a.kind == "object" and PLAIN.items() <= a.config.items()
+            if (a.config["dtype"], a.config["out_dtype"]) == (dtype, "bfloat16")
         }
+        rows = [one for row in rows if (one := row.of(plain)).times]
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
         first = [options.first] if options.first in plain else []
         chosen = list(choose(rows, options.count, first))
