@@ -182,11 +182,11 @@ class PackedRounds(Rounds):
         @cute.jit
         def height(self, sequence: Int32) -> Int32:
             """How many tiles a sequence has; none where there is no such sequence."""
-            found = Int32(0)
+            tiles = Int32(0)
             if sequence < self.sequences:
                 tokens = self.starts[sequence + 1] - self.starts[sequence]
-                found = cute.ceil_div(tokens * self.packed, self.rows)
-            return found
+                tiles = cute.ceil_div(tokens * self.packed, self.rows)
+            return tiles
 
         @cute.jit
         def above(self, level: Int32) -> Int32:
@@ -255,11 +255,11 @@ class PackedRounds(Rounds):
             end, beyond = self.tallest, Int32(0)  # a level that is too high, and how many tiles are there or further
             while end - level > 1:
                 middle = (level + end) // 2
-                found = params.above(middle)
-                if found > unit:
+                count = params.above(middle)
+                if count > unit:
                     level = middle
                 else:
-                    end, beyond = middle, found
+                    end, beyond = middle, count
             sequence = params.taller(level, unit - beyond)
         return WorkTileInfo((level, head, sequence, Int32(0)), valid)
 
