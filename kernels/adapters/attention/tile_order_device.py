@@ -1,9 +1,10 @@
 """Orders of tiles for blocks that stay: which tile of which head each block of a grid takes, one after the other.
 
 Every block takes a tile of each round of as many tiles as there are blocks, in every second round from the other end.
-Tiles come by their number of keys, longest first, and where heads do not fit the L2 cache together, by groups of heads
-that do; every second group comes in the reverse order, so that neighbours in time are of nearly one length. No counter
-in memory is needed, and no block gets much more than its share.
+With a causal mask, tiles come by their number of keys, longest first, and where heads do not fit the L2 cache together,
+by sections of heads that do; every second section comes in the reverse order, so that neighbours in time are of nearly
+one length. Without, all tiles of the heads that share keys come together. No counter in memory is needed, and no block
+gets much more than its share.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cutlass.cute import FastDivmodDivisorV2
 from flash_attn.cute.tile_scheduler import SchedulingMode, TileSchedulerArguments, WorkTileInfo
 from quack.cute_dsl_utils import ParamsBase
 
-_CACHED = 40 << 20  # bytes of keys and values that stay in an L2 cache of 50 MB beside queries and results
+_CACHED = 20 << 20  # bytes of keys and values: an L2 cache of 50 MB is two, each with what its multiprocessors read
 
 
 @dataclass
@@ -98,7 +99,8 @@ class DenseRounds(Rounds):
             heads = args.num_head * args.num_batch
             bytes_of_head = Int64(args.seqlen_k) * (args.headdim + args.headdim_v) * args.element_size
             cached = Int32(Int64(_CACHED) // cutlass.max(bytes_of_head, Int64(1)))
-            section = cutlass.max(cutlass.min(cutlass.max(cached, Int32(1)) * group, heads), Int32(1))
+            together = cutlass.max(cached, Int32(1)) * group if const_expr(args.lpt) else Int32(group)
+            section = cutlass.max(cutlass.min(together, heads), Int32(1))
             rest = heads % section
             return DenseRounds.Params(
                 tiles=args.num_block * heads,
@@ -168,12 +170,13 @@ class PackedRounds(Rounds):
             bytes_of_head = Int64(args.seqlen_k) * (args.headdim + args.headdim_v) * args.element_size
             cached = Int32(Int64(_CACHED) // cutlass.max(bytes_of_head, Int64(1)))
             rows = args.tile_shape_mn[0]
+            together = cutlass.max(cached, Int32(1)) * group if const_expr(args.lpt) else Int32(group)
             return PackedRounds.Params(
                 starts=args.mCuSeqlensQ,
                 sequences=args.num_batch,
                 heads=args.num_head,
                 most=((args.total_q + args.num_batch * (rows - 1)) // rows) * args.num_head,
-                section=cutlass.max(cutlass.min(cutlass.max(cached, Int32(1)) * group, args.num_head), Int32(1)),
+                section=cutlass.max(cutlass.min(together, args.num_head), Int32(1)),
                 rows=rows,
                 packed=args.qhead_per_kvhead_packgqa,
                 falling=args.lpt,
