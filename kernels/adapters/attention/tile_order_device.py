@@ -105,7 +105,7 @@ class DenseRounds(Rounds):
             return DenseRounds.Params(
                 tiles=args.num_block * heads,
                 heights=args.num_block,
-                sections=cute.ceil_div(heads, section),
+                sections=(heads + section - 1) // section,
                 section=section,
                 whole=heads // section,
                 by_section_tiles=FastDivmodDivisorV2(cutlass.max(section * args.num_block, Int32(1))),
