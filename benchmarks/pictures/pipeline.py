@@ -76,7 +76,7 @@ def _card(picture: Picture, stage: Stage, x: float, wide: float) -> None:
 def _down() -> Picture:
     picture = Picture(NARROW, 0, TITLE)
     bottom = _column(picture, 1, BUILD, BUILD_ARROWS, "ours", "BUILD HOST", "the compiler, gcc; no GPU")
-    picture.arrow(f"M{NARROW / 2} {bottom - PAD + 5}V{bottom + BETWEEN + HEAD - 5}")
+    picture.arrow(f"M{NARROW / 2} {bottom + 4}V{bottom + BETWEEN - 4}")
     picture.text(NARROW / 2 + 10, bottom + BETWEEN / 2 + 4, "pip", "small", fill="soft", more="mono")
     bottom = _column(picture, bottom + BETWEEN, SERVER, SERVER_ARROWS, "good", "SERVER", "no compiler")
     picture.height = bottom + 1
