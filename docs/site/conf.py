@@ -73,8 +73,9 @@ def write_entrance(app: Any, error: Exception | None) -> None:
 
 def copy_pictures(app: Any, error: Exception | None) -> None:
     """Pictures with a narrow form are plain HTML, whose addresses Sphinx leaves as they are."""
-    if error is None and app.builder.format == "html":
-        shutil.copytree(Path(app.srcdir, "docs", "images"), Path(app.outdir, "docs", "images"), dirs_exist_ok=True)
+    pictures = Path(app.srcdir, "docs", "images")
+    if error is None and app.builder.format == "html" and pictures.is_dir():
+        shutil.copytree(pictures, Path(app.outdir, "docs", "images"), dirs_exist_ok=True)
 
 
 def setup(app: Any) -> None:

@@ -108,7 +108,8 @@ def test_each_text_can_be_read(chromium: Any, site: Path, page: str, name: str) 
 
 @pytest.mark.parametrize("page", ["docs/README", "docs/performance", "README"])
 def test_a_narrow_screen_gets_pictures_in_which_texts_keep_their_size(chromium: Any, site: Path, page: str) -> None:
-    shown = "return [...document.querySelectorAll('article picture > img')].map(i => [i.currentSrc, i.width / i.naturalWidth])"
+    all_of = "return [...document.querySelectorAll('article picture > img')]"
+    shown = f"{all_of}.map(i => [i.currentSrc, i.width / i.naturalWidth])"
     with browser.screen(chromium, 400):
         chromium.get((site / f"{page}.html").as_uri())
         narrow = chromium.execute_script(shown)
