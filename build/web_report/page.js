@@ -33,8 +33,11 @@ function choices(select, list, all) {
   for (const name of list) select.append(make("option", name, { value: name }));
 }
 
+// Dates stay whole at the end of a line.
+const unbroken = (text) => text.replace(/(\d)-(?=\d)/g, "$1\u2011");
+
 function tile(name, text, note, kind) {
-  return make("div", null, {}, make("dt", name), make("dd", text, kind ? { class: kind } : {}), make("dd", note, { class: "note" }));
+  return make("div", null, {}, make("dt", name), make("dd", text, kind ? { class: kind } : {}), make("dd", unbroken(note), { class: "note" }));
 }
 
 function tiles() {
