@@ -38,7 +38,8 @@ class PageData:
     """All data of a page.
 
     ``stored`` and ``size`` are the bytes of all blobs, compressed and not; ``ptx`` those of the PTX, ``shared`` those
-    of no variant, both compressed. ``changed_facts`` counts the variants in which a fact has changed, compared with the other cache.
+    of no variant, both compressed. ``changed_facts`` counts the variants in which a fact has changed, compared with
+    the other cache.
     """
 
     name: str

@@ -142,7 +142,7 @@ def test_the_columns_are_in_the_order_of_the_author_and_what_is_tuned_comes_last
     writer = CacheWriter(name="ordered")
     native = Native(tmp_path)
     writer.runtime(*native.runtime())
-    keys = [Key(name="tile", type="int", tuned=True), Key(name="n", type="int"), Key(name="dtype", type="dtype")]
+    keys = (Key(name="tile", type="int", tuned=True), Key(name="n", type="int"), Key(name="dtype", type="dtype"))
     config = {"tile": 64, "n": 8, "dtype": "float32"}
     writer.op("scale", [artifact(writer.keep(native.entry()), config)], keys=keys)
     found = page_data(CacheContents.open(writer.write(tmp_path / "cache")))
