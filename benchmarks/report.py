@@ -11,6 +11,7 @@ import argparse
 import base64
 import statistics
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,16 @@ return performance.now() - begun
 """
 
 
-def cache(folder: Path, count: int) -> Path:
+def cache(folder: Path, count: int, ops: Sequence[str] = OPS) -> Path:
     """A cache of some ops, half of it verified, a part of it measured."""
     native = Native(folder / "native")
     native.folder.mkdir()
     writer = CacheWriter(name="large")
     writer.runtime(*native.runtime())
     code, evidence, tables = native.entry(), {}, {}
-    for op in OPS:
+    for op in ops:
         rows = []
-        for n in range(count // len(OPS)):
+        for n in range(count // len(ops)):
             config = {
                 "dtype": ("bfloat16", "float16")[n % 2],
                 "hidden": 1024 * (n // 8 + 1),
