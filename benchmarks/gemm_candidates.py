@@ -1,8 +1,12 @@
 """Every variant of ``gemm`` in a cache beside torch's: ``python benchmarks/gemm_candidates.py CACHE --json FILE``.
 
-Needs a GPU, torch and the loader, and no compiler. Each library's variants are measured in a process of its own: at
-each size on the same matrices as ``torch.mm``, in CUDA graphs, with a cold L2 cache. One that hangs, faults or is wrong
-costs itself alone: it is named, and the process starts again without it. Exit status 1: some are wrong or hang.
+Needs a GPU, torch and the loader, and no compiler. The sizes are those of ``gemm-seen.yaml``: its layers, each at some
+numbers of rows, in a random order, so that a run that was ended by ``--seconds`` is a fair sample. At each, the
+variants whose estimate is not hopeless are timed by CUDA graphs with a cold L2 cache: all with a few launches, then
+those near the best with more, in turns with torch, and their results are compared. They are measured in a process of
+its own: a variant that hangs or faults costs itself alone. It is named, and the process starts again without it.
+``benchmarks/gemm_choose.py`` makes a tuning file of FILE, and names the variants that it needs. Exit status 1: some are
+wrong or hang.
 """
 
 from __future__ import annotations
@@ -23,17 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROWS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-LAYERS = (  # (n, k) of the linear layers of Llama 3 8B and 70B, and Qwen 3 32B
-    (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (8192, 8192), (57344, 8192), (8192, 28672),
-    (10240, 5120), (5120, 8192), (51200, 5120), (5120, 25600),
-)  # fmt: skip
+LAYERS = Path(__file__).with_name("gemm-seen.yaml")
+ROWS = ((1, 16, 2), (17, 64, 2), (65, 256, 3), (257, 1024, 3), (1025, 4096, 1), (4097, 12288, 1))
+"""How many numbers of rows of a layer are between two."""
 ODD = (  # sizes at which tiles are cut short, whose results are compared with float64
     (1, 8, 8), (3, 72, 264), (17, 264, 1000), (65, 520, 72), (129, 1032, 520), (200, 136, 2056), (300, 1048, 712),
 )  # fmt: skip
-FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
 SILENCE = 60.0  # seconds in which a process says nothing before it counts as hanging
-MOST = 16  # this project's tiles are left out where m has more than so many of them, or is less than a fourth of one
+FEW, MORE = 3, 9  # launches
+HOPELESS, SLOW, NEAR = 1.5, 1.6, 1.12  # times the best estimate, the best first launch, and the best of a first look
+MOST = 24  # of those near the best are timed again
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,24 @@ class Size:
         return f"{self.m}x{self.n}x{self.k}"
 
 
-def sizes(given: list[str], rows: str = "") -> list[Size]:
-    """Those given as ``m,n,k``, else every layer at every number of rows, in an order whose start is a fair sample."""
-    if given:
-        return [Size(*map(int, text.split(","))) for text in given]
-    every = [Size(m, n, k) for n, k in LAYERS for m in (map(int, rows.split(",")) if rows else ROWS)]
-    random.Random(0).shuffle(every)
-    return every
+def sizes(path: Path = LAYERS, seed: int = 0) -> list[Size]:
+    """The sizes of a file of layers, in a random order.
+
+    >>> found = sizes()
+    >>> found == sizes(), len(found) == len(set(found)), {one.m % 4 for one in found} == {0, 1, 2, 3}
+    (True, True, True)
+    """
+    import yaml
+
+    chance = random.Random(seed)
+    found = []
+    for n, k in yaml.safe_load(path.read_text())["layers"]:
+        for least, most, count in ROWS:
+            for m in {round(2 ** chance.uniform(math.log2(least), math.log2(most))) for _ in range(count)}:
+                found.append(Size(m if chance.random() < 0.5 else max(least, m // 8 * 8), n, k))
+    found = list(dict.fromkeys(found))
+    chance.shuffle(found)
+    return found
 
 
 def tuned(config: Mapping[str, Any]) -> str:
@@ -78,12 +92,39 @@ def variants(cache: Path, config: Mapping[str, Any]) -> dict[str, dict[str, Any]
     return {tuned(c): c for c in found if all(c[name] == value for name, value in plain.items())}
 
 
+def estimate(config: Mapping[str, Any], size: Size) -> float:
+    """About how many microseconds a variant takes: what ``gemm_tiles`` says of a tile of its size."""
+    from gemm_tiles import AT_ONCE, EMPTY, microseconds
+
+    from precast.kernels.own.matrix.blocking import Blocking
+    from precast.kernels.own.matrix.gemm_sm90a import blocking_of
+
+    if config["library"] == "precast":
+        return microseconds(blocking_of(config), size)  # type: ignore[arg-type]
+    (m, n), (along, across) = list(config["tile"])[:2], config["cluster"]
+    width = 1 if str(config["dtype"]).startswith("float8") else 2
+    one = Blocking(tokens=m, rows=n, depth=128 // width, swap=bool(config["swap"]), width=width)
+    whole = microseconds(one, size)  # type: ignore[arg-type]
+    if not config["pingpong"]:
+        return whole
+    tiles = -(-size.m // m) * -(-size.n // n)  # two of them in turn on an SM share its tensor core
+    return EMPTY + (whole - EMPTY) * max(0.5, min(1.0, tiles / (2 * AT_ONCE[1])))
+
+
+def hopeful(configs: Mapping[str, Mapping[str, Any]], size: Size) -> list[str]:
+    """The variants whose estimates are near the best; of other libraries, whose are less sure, more."""
+    found = {name: estimate(config, size) for name, config in configs.items()}
+    best = min(found.values())
+    return [n for n, took in found.items() if took <= best * HOPELESS * (1 if n.startswith("precast ") else 1.5)]
+
+
 # What runs in a child process.
 
 
 def measure(cache: Path, names: list[str], config: dict[str, Any], asked: list[Size], until: float) -> None:
-    """Check and time some variants, and print a line of JSON before and after each."""
-    configs = variants(cache, config)
+    """Check and time some variants, and print lines of JSON."""
+    known = variants(cache, config)
+    configs = {name: known[name] for name in names}
     from precast import loader
 
     kernels = {}
@@ -95,43 +136,50 @@ def measure(cache: Path, names: list[str], config: dict[str, Any], asked: list[S
     dtypes = tuple(getattr(torch, str(config[name])) for name in ("dtype", "out_dtype"))
     step = 16 // dtypes[0].itemsize  # what divides k
     for m, n, k in ODD:
-        check(Size(m, n, -(-k // step) * step), kernels, dtypes)
-    flush = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
+        for name in check(Size(m, n, -(-k // step) * step), kernels, dtypes):
+            kernels.pop(name), configs.pop(name)
     for size in asked:
         if time.time() > until:
             say(stopped=str(size))
             return
-        compare(size, kernels, dtypes, flush)
+        compare(size, {name: kernels[name] for name in hopeful(configs, size)}, dtypes)
     say(done=True)
 
 
-def compare(size: Size, kernels: dict[str, Any], dtypes: Any, flush: Any) -> None:
+def compare(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
     """Time torch and each variant on the same matrices."""
+    from precast.kernels.authoring.timing import timer
+
     a, b, out = matrices(size, dtypes)
     say(at=None)
-    expected = a.to(dtypes[0]) @ b if dtypes[0].itemsize > 1 else scaled(a, b, dtypes[1])
+    calls = {name: (lambda kernel=kernel: kernel(a, b, out)) for name, kernel in kernels.items()}
+    first: dict[str, float] = {}
+    best = math.inf
+    for name, call in calls.items():
+        say(at=name, size=str(size))
+        once = timer.once(call, "cuda")  # with some of the host's time
+        if once <= SLOW * best + 60.0:
+            first[name] = min(timer.cold([call], "cuda", launches=FEW)[0])
+            best = min(best, first[name])
+    near = sorted((n for n, took in first.items() if took <= NEAR * best), key=first.__getitem__)[:MOST]
     theirs = torch_call(a, b, dtypes[1])
-    first = microseconds(theirs, flush)
-    times: dict[str, float] = {}
-    for name, kernel in kernels.items():
-        if left_out(name, size):
-            continue
+    say(at=None)
+    found = timer.cold([*(calls[name] for name in near), theirs], "cuda", launches=MORE)
+    times = {name: statistics.median(took) for name, took in zip(near, found, strict=False)}
+    least = max(times.values())
+    times = {**{name: max(took, least) for name, took in first.items()}, **times}
+    expected = theirs().to(dtypes[1])
+    for name in near:
         say(at=name, size=str(size))
         out.fill_(math.nan)
-        kernel(a, b, out)
-        wrong = differs(out, expected.to(dtypes[1]), dtypes[0])
+        calls[name]()
+        wrong = differs(out, expected, dtypes[0])
         if wrong:
             say(wrong=name, size=str(size), what=wrong)
-            continue
-        times[name] = microseconds(lambda kernel=kernel: kernel(a, b, out), flush)
+            del times[name]
     say(at=None)
-    say(size=str(size), torch=min(first, microseconds(theirs, flush)), times=times)
-
-
-def left_out(name: str, size: Size) -> bool:
-    """Whether a tile is so much shorter or longer than m that nobody would take it."""
-    rows = int(name.split()[1].split("x")[0])
-    return name.startswith("precast ") and (size.m > MOST * rows or 4 * max(size.m, 16) < rows)
+    rounded = {name: round(took, 2) for name, took in times.items()}
+    say(size=str(size), torch=round(statistics.median(found[-1]), 2), times=rounded)
 
 
 def matrices(size: Size, dtypes: Any, padding: int = 0) -> tuple[Any, Any, Any]:
@@ -155,29 +203,24 @@ def torch_call(a: Any, b: Any, dtype: Any) -> Any:
     """torch's own product of the same matrices, into memory that is there already."""
     import torch
 
-    if a.dtype.itemsize == 1:
-        return lambda: scaled(a, b, dtype)
-    out = torch.empty(a.shape[0], b.shape[1], device="cuda", dtype=a.dtype)
-    return lambda: torch.mm(a, b, out=out)
-
-
-def scaled(a: Any, b: Any, dtype: Any) -> Any:
-    """torch's product of eight-bit matrices."""
-    import torch
-
+    out = torch.empty(a.shape[0], b.shape[1], device="cuda", dtype=dtype)
+    if a.dtype.itemsize > 1:
+        return lambda: torch.mm(a, b, out=out)
     one = torch.ones((), device="cuda")
-    return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=dtype, use_fast_accum=True)
+    fast = {"scale_a": one, "scale_b": one, "out_dtype": dtype, "use_fast_accum": True, "out": out}
+    return lambda: torch._scaled_mm(a, b, **fast)
 
 
-def check(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
-    """Compare each variant with float64 at one odd size, and look for writes beside the result."""
+def check(size: Size, kernels: dict[str, Any], dtypes: Any) -> list[str]:
+    """Compare each variant with float64 at one odd size, and look for writes beside the result; those that fail."""
     import torch
 
     a, b, out = matrices(size, dtypes, padding=1)
     expected = a.double() @ b.double()
     error = 2.0**-4 if dtypes[0].itemsize == 1 else 2.0**-11
-    half = torch.finfo(dtypes[1]).eps
+    allowed = error + torch.finfo(dtypes[1]).eps * expected.abs()
     whole = out.as_strided((size.m, out.stride(0)), (out.stride(0), 1))
+    failed = []
     for name, kernel in kernels.items():
         say(at=name, size=str(size))
         results = []
@@ -185,51 +228,31 @@ def check(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
             whole.fill_(math.nan)
             kernel(a, b, out)
             results.append(out.clone())
-        far = (results[0].double() - expected).abs() > error + half * expected.abs()
-        if far.any() or results[0].isnan().any():
-            say(wrong=name, size=str(size), what=f"{int(far.sum() + results[0].isnan().sum())} of {far.numel()}")
-        elif not torch.equal(*results):
-            say(wrong=name, size=str(size), what="another result the second time")
-        elif not whole[:, size.n :].isnan().all():
-            say(wrong=name, size=str(size), what="it writes beside the result")
+        far = ((results[0].double() - expected).abs() > allowed) | results[0].isnan()
+        what = f"{int(far.sum())} of {far.numel()}" if far.any() else ""
+        what = what or ("" if torch.equal(*results) else "another result the second time")
+        what = what or ("" if whole[:, size.n :].isnan().all() else "it writes beside the result")
+        if what:
+            say(wrong=name, size=str(size), what=what)
+            failed.append(name)
     say(at=None)
+    return failed
 
 
 def differs(out: Any, expected: Any, dtype: Any) -> str | None:
-    """How a large result differs from torch's by more than two roundings, or None."""
+    """How a large result differs from torch's by more than two roundings, or None.
+
+    The tensor core adds products of eight bits with fewer bits than float32 has, and each kernel in an order of its own.
+    """
     import torch
 
     half = max(torch.finfo(one).eps for one in (out.dtype, dtype))  # torch may store its own in the inputs' dtype
+    error = 2.0**-5 if dtype.itemsize == 1 else 2.0**-9
     worst = 0
     for ours, theirs in zip(out.split(1024), expected.split(1024), strict=True):
-        far = (ours.float() - theirs.float()).abs() > 2.0**-9 + 2 * half * theirs.float().abs()
+        far = (ours.float() - theirs.float()).abs() > error + 2 * half * theirs.float().abs()
         worst += int((far | ours.isnan()).sum())
     return f"{worst} of {out.numel()}" if worst else None
-
-
-def microseconds(call: Any, flush: Any) -> float:
-    """The median of launches with a cold L2 cache, each a CUDA graph of the call alone."""
-    import torch
-
-    call()
-    torch.cuda.synchronize()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    call()
-    end.record()
-    torch.cuda.synchronize()
-    launches = max(3, min(10, int(20.0 / max(start.elapsed_time(end), 1e-3))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    marks = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(launches)]
-    for before, after in marks:
-        flush.zero_()
-        before.record()
-        graph.replay()
-        after.record()
-    torch.cuda.synchronize()
-    return statistics.median(before.elapsed_time(after) for before, after in marks) * 1e3
 
 
 def say(**what: Any) -> None:
@@ -276,25 +299,22 @@ def lines(command: list[str]) -> Iterator[dict[str, Any]]:
         child.wait()
 
 
-def group(arguments: argparse.Namespace, names: list[str], until: float, found: dict[str, Any]) -> None:
-    """Measure some variants in child processes, each without those that ended the one before."""
-    left = list(names)
+def run(arguments: argparse.Namespace, names: list[str], found: dict[str, Any]) -> None:
+    """Measure variants in child processes, each without those that ended the one before."""
+    left, until = list(names), time.time() + arguments.seconds
     while left:
-        done = {size for size, row in found["sizes"].items() if set(row["times"]) & set(names)}
-        rest = [s for s in sizes(arguments.size, arguments.rows) if str(s) not in done]
-        if not rest:
-            return
+        rest = [s for s in sizes(arguments.layers) if str(s) not in found["sizes"]]
+        if arguments.dtype.startswith("float8"):  # torch takes no others
+            rest = [s for s in rest if s.n % 16 == 0 and s.k % 16 == 0]
         command = [sys.executable, __file__, str(arguments.cache), "--child", json.dumps(left), "--until", str(until)]
         command += ["--dtype", arguments.dtype, "--out-dtype", arguments.out_dtype]
-        command += [word for s in rest for word in ("--size", f"{s.m},{s.n},{s.k}")]
+        command += ["--sizes", json.dumps([[s.m, s.n, s.k] for s in rest])]
         at: dict[str, Any] = {}
         failed: Any = None
         for line in lines(command):
             if "times" in line:
-                row = found["sizes"].setdefault(line["size"], {"torch": line["torch"], "times": {}, "ratios": {}})
-                row["times"].update(line["times"])
-                row["ratios"].update({name: line["torch"] / took for name, took in line["times"].items()})
-                row["torch"] = min(row["torch"], line["torch"])
+                found["sizes"][line["size"]] = {"torch": line["torch"], "times": line["times"]}
+                print(size_line(line), flush=True)
             elif "wrong" in line:
                 found["wrong"].append(line)
                 print("WRONG", line, flush=True)
@@ -302,91 +322,55 @@ def group(arguments: argparse.Namespace, names: list[str], until: float, found: 
                 failed = line["failed"]
             elif "at" in line:
                 at = line
+            if arguments.json and "times" in line and len(found["sizes"]) % 16 == 0:
+                arguments.json.write_text(json.dumps(found) + "\n")
         if failed is None:
-            return
+            break
         found["wrong"].append({"wrong": at.get("at"), "size": at.get("size"), "what": failed})
         print("FAILED", at, failed, flush=True)
-        if at.get("at") not in left:
-            return  # not one variant's fault: nothing is gained by another try
+        if at.get("at") not in left or not rest:
+            break  # not one variant's fault: nothing is gained by another try
         left.remove(at["at"])
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found) + "\n")
 
 
-def report(found: dict[str, Any]) -> None:
-    """Print the best of each library at each size, the best of all, and which variants are needed for it."""
-    rows = found["sizes"]
-    wrong = {line["wrong"] for line in found["wrong"]}
-    best: dict[str, list[float]] = {}
-    print(f"{'m x n x k':<20}{'torch us':>10}  {'best of':<10}", flush=True)
-    for name in sorted(rows, key=lambda text: tuple(map(int, text.split("x")))):
-        ratios = {v: r for v, r in rows[name]["ratios"].items() if v not in wrong}
-        if not ratios:
-            continue
-        tops: dict[str, tuple[float, str]] = {}
-        for variant, ratio in ratios.items():
-            library = variant.split()[0]
-            tops[library] = max(tops.get(library, (0.0, "")), (ratio, variant))
-        tops["all"] = max(tops.values())
-        for library, (ratio, _) in tops.items():
-            best.setdefault(library, []).append(ratio)
-        shown = "  ".join(f"{library} {ratio:.3f}" for library, (ratio, _) in sorted(tops.items()))
-        print(f"{name:<20}{rows[name]['torch']:>10.1f}  {shown}  <- {tops['all'][1]}")
-    for library, ratios_ in sorted(best.items()):
-        mean = math.exp(statistics.fmean(map(math.log, ratios_)))
-        print(f"{library:<10} {mean:.4f} of torch's speed in the mean, least {min(ratios_):.3f}, {len(ratios_)} sizes")
-    print(f"{len(wrong)} variants wrong or hanging")
-    needed(rows, wrong)
-
-
-def needed(rows: Mapping[str, Any], wrong: set[Any]) -> None:
-    """Print variants, each the one that helps most after those before it, and what they reach together."""
-    tables = [{v: r for v, r in row["ratios"].items() if v not in wrong} for row in rows.values()]
-    tables = [t for t in tables if t]
-    reached = [0.2] * len(tables)
-    for _ in range(24):
-        gains: dict[str, float] = {}
-        for table, so_far in zip(tables, reached, strict=True):
-            for variant, ratio in table.items():
-                gains[variant] = gains.get(variant, 0.0) + max(0.0, math.log(ratio / so_far))
-        top = max(gains, key=lambda v: gains[v], default="")
-        if gains.get(top, 0.0) < 1e-3:
-            return
-        reached = [max(r, t.get(top, 0.0)) for r, t in zip(reached, tables, strict=True)]
-        mean = math.exp(statistics.fmean(map(math.log, reached)))
-        print(f"  + {top:<50} {mean:.4f}, least {min(reached):.3f}")
+def size_line(row: Mapping[str, Any]) -> str:
+    """The result of one size."""
+    best = min(row["times"], key=row["times"].__getitem__)
+    took = row["times"][best]
+    return f"{row['size']:<20}{row['torch']:>9.1f} {took:>9.1f}  {row['torch'] / took:.3f}  {len(row['times'])} {best}"
 
 
 def main() -> int:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--out-dtype", default="bfloat16")
-    parser.add_argument("--size", action="append", default=[], help="m,n,k; may be given again")
-    parser.add_argument("--rows", default="", help="numbers of rows, with commas between them, for every layer")
+    parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE")
     parser.add_argument("--only", default="", help="the variants whose names have this in them")
-    parser.add_argument("--seconds", type=float, default=240.0, help="for all; each library has its share")
+    parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", default="[]", help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, default=math.inf, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     config = {"dtype": arguments.dtype, "out_dtype": arguments.out_dtype}
     if arguments.child:
-        measure(arguments.cache, json.loads(arguments.child), config, sizes(arguments.size), arguments.until)
+        asked = [Size(*given) for given in json.loads(arguments.sizes)]
+        measure(arguments.cache, json.loads(arguments.child), config, asked, arguments.until)
         return 0
     names = [name for name in variants(arguments.cache, config) if arguments.only in name]
-    libraries = sorted({name.split()[0] for name in names})
-    found: dict[str, Any] = {"sizes": {}, "wrong": []}
-    start = time.time()
-    share = 0
-    for library in libraries:
-        mine = [name for name in names if name.startswith(library + " ")]
-        share += len(mine)
-        group(arguments, mine, start + arguments.seconds * share / len(names), found)
-        print(f"{library}: {len(mine)} variants, {time.time() - start:.0f} s", flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    report(found)
-    return 1 if found["wrong"] else 0
+    print(f"{len(names)} variants, {len(sizes(arguments.layers))} sizes: torch us, best us, torch / best", flush=True)
+    found: dict[str, Any] = {"dtype": arguments.dtype, "sizes": {}, "wrong": []}
+    run(arguments, names, found)
+    wrong = {line["wrong"] for line in found["wrong"]}
+    rows = [(row["torch"], min(row["times"].values())) for row in found["sizes"].values() if row["times"]]
+    if rows:
+        mean = math.exp(statistics.fmean(math.log(theirs / ours) for theirs, ours in rows))
+        print(f"the best of all: {mean:.4f} of torch's speed at {len(rows)} sizes; {len(wrong)} wrong or hanging")
+    return 1 if found["wrong"] or not rows else 0
 
 
 if __name__ == "__main__":

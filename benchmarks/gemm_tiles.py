@@ -24,7 +24,7 @@ LAYERS = (  # (n, k)
 )  # fmt: skip
 SECOND = range(48, 257, 8)
 # An H200: blocks that run at once, by the blocks of a cluster; clocks of a microsecond; bytes that a microsecond reads.
-AT_ONCE = {1: 132, 2: 132, 4: 120}
+AT_ONCE = {1: 132, 2: 132, 3: 117, 4: 120, 5: 110, 6: 102, 7: 105, 8: 120}
 CLOCKS, MEMORY = 1980, 4.3e6
 # Of its launches, fitted to 5800 times of 157 tiles, which are missed by a tenth: microseconds of one with little to
 # do, more for each halving of k and each wave; clocks of a step beside those of the tensor core; bytes of a clock from
@@ -78,7 +78,7 @@ def blockings(width: int) -> Iterator[Blocking]:
     """Every tile that can be built, and holds at least three steps of k in shared memory."""
     shared = ((1, 1), (2, 1), (1, 2))
     for swap, first, second, split, (along, across), residents in product(
-        (True, False), (64, 128, 192, 256), SECOND, (1, 2, 4), shared, (1, 2)
+        (True, False), (64, 128, 192, 256), SECOND, (1, 2, 3, 4), shared, (1, 2)
     ):
         tokens, rows = (second, first) if swap else (first, second)
         one = Blocking(

@@ -6,8 +6,10 @@ that it calls. Where one of these differs, the error names it, before anything i
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -63,6 +65,17 @@ class PinnedPackage:
                     f"{module} has no {name}, which its adapter sets: pip install '{self}', or correct the adapter"
                 )
             setattr(library, name, value)
+
+    @contextlib.contextmanager
+    def replaced(self, module: str, **values: Any) -> Iterator[None]:
+        """Inside, variables of one of its modules have other values."""
+        library = self.module(module)
+        before = {name: getattr(library, name, None) for name in values}
+        self.switch(module, **values)
+        try:
+            yield
+        finally:
+            self.switch(module, **before)
 
     def call(self, source: str, /, **arguments: Any) -> Any:
         """Call one of its functions by ``module:function``, without the caches around it: each call compiles."""

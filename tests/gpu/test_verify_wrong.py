@@ -18,7 +18,7 @@ from precast.loader.launch.kernel import Kernel
 from tests.gpu import variants
 
 FOLDER = Path(__file__).with_name("wrong")
-SHIPPED = variants.runnable()
+SHIPPED = variants.first_of_each()
 
 # Of each kind, a scenario in which it must be caught, and what must be said of it there.
 WRONG = {
@@ -67,7 +67,7 @@ def test_a_right_one_is_not_blamed_in_twenty_runs(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SHIPPED, ids=variants.name)
-def test_no_shipped_kernel_is_blamed_in_twenty_runs(case: tuple[str, loader.Kernel]) -> None:
+def test_no_op_is_blamed_in_twenty_runs(case: tuple[str, loader.Kernel]) -> None:
     """With fresh seeds; problems of more than 2**31 elements in the first run only."""
     op, variant = case
     declaration = variants.declared(op)

@@ -19,6 +19,11 @@ def runnable() -> list[Any]:
     return [(op, v) for op, v in objects() if op.rpartition(".")[0] not in CHAINED and op not in TOGETHER]
 
 
+def first_of_each() -> list[Any]:
+    """Of these, the first of each op: for tests that take long, since ``precast verify`` is for every variant."""
+    return list({op: (op, variant) for op, variant in reversed(runnable())}.values())
+
+
 def chained() -> list[Any]:
     """The other objects for the current device."""
     return [(op, v) for op, v in objects() if op.rpartition(".")[0] in CHAINED]

@@ -101,7 +101,7 @@ def lengths(config: Config, problem: Problem) -> tuple[list[int], list[int]]:
     batch, queries, keys = problem["batch"], problem["queries"], problem["keys"]
     if config["layout"] == "dense":
         return [queries] * batch, [keys] * batch
-    own = [max(1, queries - i * (queries // 6)) for i in range(batch)] if packed(config) else [queries] * batch
+    own = [max(1, queries - i % 6 * (queries // 6)) for i in range(batch)] if packed(config) else [queries] * batch
     return own, [max(own[i], keys - (i * (keys // 8 + 1)) % max(1, keys // 2)) for i in range(batch)]
 
 

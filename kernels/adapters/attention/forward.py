@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from precast.kernels.adapters.attention import cases, library, split_cases
-from precast.kernels.authoring import configs
+from precast.kernels.adapters.attention import cases, forward_tiles, library, split_cases
 from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.contract.format.config import Config
@@ -20,7 +21,6 @@ ARGUMENTS = {
 _PAGES = (16, 32, 64, 128)
 _TILES = (64, 96, 128)
 _QUERIES_TILE = 128  # the only one that the library has for sm_100a and sm_103a
-_LARGE_TILE = (192, 128)  # queries and keys
 _WHOLE_PAGE = 128  # pages of as many keys as a tile has are loaded at once, others row by row
 _SPLITS = 4
 _BATCH, _KV_HEADS, _KEYS = 2, 2, 8192
@@ -38,34 +38,23 @@ def supports(config: Config, target: Target) -> str | None:
         return f"page is {page}, and the layout {config['layout']}: leave it out, or use layout 'paged'"
     if not config.get("pack", True) and config["heads_per_kv"] == 1:
         return "pack needs query heads that share a key head, and heads_per_kv is 1: leave it out"
-    reason = _tile_refusal(config, target) if config.get("keys_tile") is not None else None
-    reason = reason or (_large_refusal(config, target) if config.get("queries_tile") is not None else None)
-    return reason or (_pair_refusal(config, target) if config.get("two_cta") else None)
+    return _choice_refusal(config, target) or (_pair_refusal(config, target) if config.get("two_cta") else None)
 
 
-def _tile_refusal(config: Config, target: Target) -> str | None:
-    """Why ``keys_tile`` cannot be used, or None."""
-    tile = configs.integer(config, "keys_tile")
+def _choice_refusal(config: Config, target: Target) -> str | None:
+    """Why what is chosen of the tiles cannot be used, or None."""
     if target.major == 9:
-        return f"keys_tile is for sm_100a and sm_103a, not {target}: leave it out"
-    if config["two_cta"]:
+        return forward_tiles.refusal(config)
+    for name in ("queries_tile", "stages", "resident"):
+        if config.get(name):
+            return f"{name} is for sm_90a, not {target}: leave it out"
+    if config.get("overlap") is False:
+        return f"overlap false is for sm_90a, not {target}: leave it out"
+    tile = config.get("keys_tile")
+    if tile is not None and config["two_cta"]:
         return "keys_tile is for single blocks, and two_cta is true: leave one of them out"
-    if tile not in _TILES:
+    if tile is not None and tile not in _TILES:
         return f"keys_tile is {tile}: use one of {', '.join(map(str, _TILES))}"
-    return None
-
-
-def _large_refusal(config: Config, target: Target) -> str | None:
-    """Why ``queries_tile`` cannot be used, or None."""
-    _, size, size_v = cases.sizes(config)
-    if target.major != 9:
-        return f"queries_tile is for sm_90a, not {target}: leave it out"
-    if config["queries_tile"] != _LARGE_TILE[0]:
-        return f"queries_tile is {config['queries_tile']}: use {_LARGE_TILE[0]}, or leave it out"
-    if (size, size_v) != (128, 128) or config["decode"] or config["layout"] not in ("dense", "varlen"):
-        return "queries_tile is for a head_dim of 128, many queries, and the layouts dense and varlen: leave it out"
-    if config["pack"] and config["heads_per_kv"] != 1:
-        return "queries_tile is for query heads that are not packed: use pack false, or leave it out"
     return None
 
 
@@ -103,40 +92,56 @@ def _takeover_refusal(config: Config) -> str | None:
     return None
 
 
-def compile_forward(
-    config: Mapping[str, Any],
-    *,
-    splits: int = 1,
-    two_cta: bool = False,
-    pack: bool = True,
-    keys_tile: int | None = None,
-    queries_tile: int | None = None,
-    clc: bool = False,
-) -> Any:
+def compile_forward(config: Mapping[str, Any], *, splits: int = 1) -> Any:
     """Run the library's forward pass for a config, and return the object that it compiled."""
     library.FLASH.switch(
         "flash_attn.cute.utils",
-        _fa_disable_2cta_enabled=not two_cta,
+        _fa_disable_2cta_enabled=not config.get("two_cta"),
         # The library looks at the CUDA version that torch was built with, which is not the one that compiles here.
         _fa_disable_2cta_cuda12=False,
-        _fa_clc_enabled=clc,
+        _fa_clc_enabled=bool(config.get("clc")),
     )
-
-    tile = None if keys_tile is None else (_QUERIES_TILE, keys_tile)
-    large = queries_tile is not None
-
-    def arguments() -> dict[str, Any]:
-        return {
-            **_tensors(config),
-            "pack_gqa": pack and config["heads_per_kv"] > 1,
-            "num_splits": splits,
-            "tile_mn": _LARGE_TILE if large else tile,
-            "mma_pv_is_rs": False if large else None,  # with P in registers, the larger tile would spill
-            "disable_scheduler_metadata": True,
-        }
-
-    (compiled,) = library.run("_flash_attn_fwd", arguments, "_flash_attn_fwd")
+    pack = config.get("pack", True) and config["heads_per_kv"] > 1
+    on_hopper = Target.parse(os.environ["CUTE_DSL_ARCH"]).major == 9
+    tiles = forward_tiles.Tiles.of(config) if on_hopper and forward_tiles.chosen(config) else None
+    with contextlib.ExitStack() as stack:
+        if tiles is not None:
+            _replace(stack, tiles, 1 if pack else config["heads_per_kv"])
+        (compiled,) = library.run(
+            "_flash_attn_fwd",
+            lambda: {
+                **_tensors(config),
+                **_choices(config, tiles),
+                "pack_gqa": pack,
+                "num_splits": splits,
+                "disable_scheduler_metadata": True,
+            },
+            "_flash_attn_fwd",
+        )
     return compiled
+
+
+def _choices(config: Mapping[str, Any], tiles: forward_tiles.Tiles | None) -> dict[str, Any]:
+    """What the library takes of what is chosen."""
+    if tiles is None:
+        keys = config.get("keys_tile")
+        return {"tile_mn": None if keys is None else (_QUERIES_TILE, keys)}
+    return {
+        "tile_mn": (tiles.queries, tiles.keys),
+        "mma_pv_is_rs": tiles.in_registers,
+        "intra_wg_overlap": config.get("overlap", True),
+    }
+
+
+def _replace(stack: contextlib.ExitStack, tiles: forward_tiles.Tiles, group: int) -> None:
+    """Have the library take classes of this folder, where its own has no such choice."""
+    from precast.kernels.adapters.attention import resident_device, tile_order_device
+
+    kind = resident_device.kernel_class(tiles.stages, resident=tiles.resident)
+    stack.enter_context(library.FLASH.replaced(library.INTERFACE, FlashAttentionForwardSm90=kind))
+    if tiles.resident:
+        orders = tile_order_device.orders(group)
+        stack.enter_context(library.FLASH.replaced("flash_attn.cute.flash_fwd_sm90", **orders))
 
 
 def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,6 +207,9 @@ def attention(
     pack: Tuned[bool] = True,
     keys_tile: Tuned[int | None] = None,
     queries_tile: Tuned[int | None] = None,
+    stages: Tuned[int | None] = None,
+    overlap: Tuned[bool] = True,
+    resident: Tuned[bool] = False,
 ) -> Any:
     """Attention, with ``heads_per_kv`` query heads for each key head; ``causal`` aligns the last query to the last key.
 
@@ -221,15 +229,21 @@ def attention(
     of each sum of exponents, ``[batch, heads, queries]`` or, packed, ``[heads, tokens]``. ``decode`` is for at most
     ``128 // heads_per_kv`` queries in each sequence. sm_100a also takes ``max_seqlen_q``, the most queries that a
     sequence has. ``pack`` puts the query heads that share a key head into one tile: best for few queries.
-    ``keys_tile`` is how many keys are taken at a time (sm_100a), or None for FlashAttention's own choice;
-    ``queries_tile`` is the same of queries (sm_90a): 192 is best for many.
+    ``keys_tile`` is how many keys are taken at a time, or None for FlashAttention's own choice. On sm_90a only:
+    ``queries_tile`` is the same of queries (192 is best for many), ``stages`` how many tiles of keys are on their way,
+    ``overlap`` has a group of warps score the next keys while it weights the last, and with ``resident`` a block stays
+    and takes tile after tile: best for many short sequences.
     """
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal,
         "head_dim_v": head_dim_v, "layout": layout, "page": page, "window": window, "sink": sink, "lse": lse,
         "decode": decode,
     }  # fmt: skip
-    return compile_forward(config, two_cta=two_cta, pack=pack, keys_tile=keys_tile, queries_tile=queries_tile)
+    tuned = {
+        "two_cta": two_cta, "pack": pack, "keys_tile": keys_tile, "queries_tile": queries_tile, "stages": stages,
+        "overlap": overlap, "resident": resident,
+    }  # fmt: skip
+    return compile_forward({**config, **tuned})
 
 
 @kernel(
@@ -270,5 +284,6 @@ def attention_split(
     config = {
         "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal, "head_dim_v": None,
         "layout": layout, "page": page, "window": window, "sink": sink, "lse": True, "decode": decode,
+        "clc": clc,
     }  # fmt: skip
-    return compile_forward(config, splits=_SPLITS, clc=clc)
+    return compile_forward(config, splits=_SPLITS)

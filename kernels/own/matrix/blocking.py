@@ -226,10 +226,10 @@ class Blocking:
             return f"tile has {first} {self.first}: use one of {', '.join(map(str, _FIRST))}, or build it {other} swap"
         if self.depth * self.width not in _DEPTHS:
             return f"tile has k {self.depth}: use one of {', '.join(str(d // self.width) for d in _DEPTHS)}"
-        if self.cluster > _CLUSTER or not all(map(_power, (self.split, self.along, self.across))):
+        if self.split < 1 or self.cluster > _CLUSTER or not all(map(_power, (self.along, self.across))):
             return (
                 f"split {self.split} and cluster [{self.along}, {self.across}] take {self.cluster} blocks to a "
-                f"cluster: use powers of two with a product of {_CLUSTER} or less"
+                f"cluster: use a split of 1 or more and powers of two, with a product of {_CLUSTER} or less"
             )
         if self.along > 1 and self.across > 1:
             return f"cluster [{self.along}, {self.across}] shares both sides: make one of them 1"

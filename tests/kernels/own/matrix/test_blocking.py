@@ -125,7 +125,7 @@ def test_threads_that_write_sums_together_use_different_banks(one: Blocking) -> 
         ({"depth": 64, "width": 1}, "use one of 128, 256, 512"),
         ({"tokens": 208, "rows": 192}, "takes 104 registers"),
         ({"tokens": 208, "rows": 256}, "takes 208 registers"),
-        ({"split": 3}, "use powers of two"),
+        ({"split": 0}, "use a split of 1 or more"),
         ({"split": 8, "across": 2}, "take 16 blocks to a cluster"),
         ({"along": 2, "across": 2}, "make one of them 1"),
         ({"across": 4}, "use a multiple of 32"),

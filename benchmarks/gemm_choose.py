@@ -1,0 +1,188 @@
+"""A tuning file of what ``gemm_candidates.py`` measured: ``python benchmarks/gemm_choose.py CACHE FILE... -o TUNING``.
+
+Needs no GPU. FILE is its JSON, of one dtype or another. Of each dtype, ``--count`` variants are chosen, each the one that
+helps most after those before it. They are printed as rows of a manifest, with what they reach together. TUNING keeps
+the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from precast.build.gpu.profile import profile_named
+from precast.build.measurements.fit import code_digest
+from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes, TuningFile, sizes_of
+from precast.kernels import gemm
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.target import Capability, Target
+from precast.loader.resolve.cache import Cache
+
+KEPT = 1.3  # times the best of a size: what takes longer is not in the file, and so counts as the slowest
+TARGET = Target.parse("sm_90a")
+BANDS = ((1, 64), (65, 1024), (1025, 1 << 30))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A size, torch's microseconds, and those of variants."""
+
+    problem: Mapping[str, int]
+    torch: float
+    times: Mapping[str, float]
+
+
+def rows_of(file: Path) -> tuple[str, list[Row]]:
+    """The dtype of a file, and its sizes."""
+    data = json.loads(file.read_text())
+    wrong = {line["wrong"] for line in data["wrong"] if not isinstance(line["what"], str) or 1000*int(line["what"].split()[0])>int(line["what"].split()[2])}
+    rows = []
+    for text, row in sorted(data["sizes"].items()):
+        m, n, k = map(int, text.split("x"))
+        times = {name: took for name, took in row["times"].items() if name not in wrong}
+        if times:
+            rows.append(Row({"m": m, "n": n, "k": k}, row["torch"], times))
+    return data["dtype"], rows
+
+
+def choose(rows: Sequence[Row], count: int, first: Sequence[str] = ()) -> Iterator[str]:
+    """Variants, each the one that helps most after those before it; a size that is far from its best counts for more.
+
+    >>> rows = [Row({}, 1.0, {"a": 1.0, "b": 2.0}), Row({}, 1.0, {"b": 1.0, "c": 3.0})]
+    >>> list(choose(rows, 2)), list(choose(rows, 2, ["c"]))
+    (['b', 'a'], ['c', 'b'])
+    """
+    best = [min(row.times.values()) for row in rows]
+    so_far = [3 * one for one in best]
+    left = {name for row in rows for name in row.times}
+    wanted = list(first)
+    for _ in range(min(count, len(left))):
+        if wanted:
+            chosen = wanted.pop(0)
+        else:
+            gains = dict.fromkeys(sorted(left), 0.0)
+            for row, held, least in zip(rows, so_far, best, strict=True):
+                for name, took in row.times.items():
+                    if took < held and name in gains:
+                        gains[name] += (held / least) ** 4 - (took / least) ** 4
+            chosen = max(gains, key=gains.__getitem__)
+            if gains[chosen] < 1e-4:
+                return
+        left.discard(chosen)
+        so_far = [min(held, row.times.get(chosen, held)) for held, row in zip(so_far, rows, strict=True)]
+        yield chosen
+
+
+def reached(rows: Sequence[Row], chosen: Sequence[str]) -> str:
+    """What the best of some variants reach, beside torch and beside the best of all, by bands of m."""
+    words = []
+    names = set(chosen)
+    for least, most in BANDS:
+        own = [row for row in rows if least <= row.problem["m"] <= most]
+        held = [(min((t for n, t in row.times.items() if n in names), default=math.inf), row) for row in own]
+        ratios = [row.torch / took for took, row in held if took < math.inf]
+        of_best = [min(row.times.values()) / took for took, row in held if took < math.inf]
+        if ratios:
+            mean = [math.exp(statistics.fmean(map(math.log, values))) for values in (ratios, of_best)]
+            words.append(
+                f"m {least}..{most}: {mean[0]:.3f} of torch, least {min(ratios):.3f}; of the best {mean[1]:.4f}"
+            )
+    return "; ".join(words)
+
+
+def group_of(artifacts: Mapping[str, Artifact], cache: Cache, rows: Sequence[Row], gpu: Gpu, keys: set[str]) -> Group:
+    """The group of a tuning file."""
+    profile = profile_named("H200")
+    candidates = []
+    for name, artifact in artifacts.items():
+        times: dict[Sizes, float] = {}
+        for row in rows:
+            best = min(took for other, took in row.times.items() if other in artifacts)
+            if row.times.get(name, math.inf) <= KEPT * best:
+                times[sizes_of(row.problem)] = row.times[name]
+        tile = gemm.tile_of(artifact.config, TARGET)
+        candidates.append(
+            Candidate(
+                tuned={key: value for key, value in artifact.config.items() if key in keys},
+                code=code_digest(cache.read(artifact.blob)),
+                date=gpu.date,
+                times=times,
+                tiling=tile.on(profile.answer) if tile else None,
+            )
+        )
+    config = {key: value for key, value in next(iter(artifacts.values())).config.items() if key not in keys}
+    ordered = tuple(sorted(candidates, key=lambda one: one.identity))
+    return Group(op="gemm", config=config, target=TARGET, gpu=gpu.name, candidates=ordered)
+
+
+def manifest_rows(configs: Sequence[Mapping[str, Any]]) -> str:
+    """Variants as rows of ``include``, by library.
+
+    >>> usual = {"swap": False, "cluster": [1, 1], "split": 1, "residents": 1, "pingpong": False}
+    >>> print(manifest_rows([{"library": "quack", "tile": [128, 256], **usual, "pingpong": True}]))
+    # quack
+      - {tile: [128, 256], pingpong: true}
+    """
+    usual = {"swap": False, "cluster": [1, 1], "split": 1, "residents": 1, "pingpong": False, "swizzle": 0}
+    lines = []
+    for library in dict.fromkeys(str(config["library"]) for config in configs):
+        lines.append(f"# {library}")
+        for config in sorted((c for c in configs if c["library"] == library), key=lambda c: list(c["tile"])):
+            words = [f"tile: {list(config['tile'])}"]
+            for name, value in usual.items():
+                given = list(config[name]) if name == "cluster" else config.get(name, value)
+                words += [f"{name}: {json.dumps(given)}"] if given != value else []
+            lines.append(f"  - {{{', '.join(words)}}}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Choose, print, write."""
+    from gemm_candidates import tuned
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("-o", dest="out", type=Path, metavar="TUNING", help="a tuning file: it keeps other groups")
+    parser.add_argument("--count", type=int, default=90, help="variants of a dtype")
+    parser.add_argument("--first", default="operators 64x256 cluster=[2,1]", help="the variant that the author prefers")
+    parser.add_argument("--driver", default="", help="of the GPU that measured")
+    options = parser.parse_args()
+    cache = Cache(options.cache)
+    listed = cache.op("gemm")
+    keys = {key.name for key in listed.keys if key.tuned}
+    file = TuningFile.decode(options.out.read_bytes()) if options.out and options.out.is_file() else TuningFile()
+    date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    gpu = Gpu(name="NVIDIA H200", capability=Capability(9, 0), driver=options.driver, date=date)
+    for path in options.files:
+        dtype, rows = rows_of(path)
+        plain = {
+            tuned(a.config): a
+            for a in listed.artifacts
+            if a.target == TARGET and a.config["dtype"] == dtype and a.config["out_dtype"] == "bfloat16"
+        }
+        print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
+        first = [options.first] if options.first in plain else []
+        chosen = list(choose(rows, options.count, first))
+        for count in range(10, len(chosen) + 10, 10):
+            print(f"{min(count, len(chosen)):>5}  {reached(rows, chosen[:count])}")
+        print(manifest_rows([plain[name].config for name in chosen]))
+        group = group_of({name: plain[name] for name in chosen}, cache, rows, gpu, keys)
+        others = [one for one in file.groups if one.identity != group.identity]
+        gpus = {one.name: one for one in (*file.gpus, gpu)}
+        file = replace(file, gpus=tuple(gpus.values()), groups=(*others, group))
+    if options.out:
+        options.out.write_bytes(file.encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

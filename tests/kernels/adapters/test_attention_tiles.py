@@ -1,0 +1,94 @@
+"""Attention on Hopper with chosen tiles: what fits, and that blocks that stay compute every tile once, in any order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precast.kernels.adapters.attention import forward_tiles
+from precast.kernels.adapters.attention.forward_tiles import MEMORY, REGISTERS, Tiles
+from precast.kernels.adapters.attention.library import FLASH
+from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
+from precast.kernels.adapters.quack.library import QUACK
+from tests.helpers.builds import precast, succeeded
+
+OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
+installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
+PLAIN: dict[str, Any] = {"heads_per_kv": 1, "pack": True, "decode": False, "layout": "dense"}
+SIZES = [{"head_dim": 64}, {"head_dim": 128}, {"head_dim": 192, "head_dim_v": 128}]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=["64", "128", "192-128"])
+def test_what_is_not_refused_fits_a_multiprocessor(sizes: dict[str, Any]) -> None:
+    taken = 0
+    for queries in (128, 192):
+        for keys in forward_tiles.KEYS:
+            for stages in (1, 2, 3, 4):
+                for resident in (False, True):
+                    config = {**PLAIN, **sizes, "queries_tile": queries, "keys_tile": keys, "stages": stages}
+                    config["resident"] = resident
+                    tiles = Tiles.of(config)
+                    fits = tiles.memory <= MEMORY and tiles.registers <= REGISTERS[queries // 64]
+                    alias = resident and not tiles.in_registers and keys != tiles.size_v
+                    assert (forward_tiles.refusal(config) is None) is (fits and not alias), tiles
+                    taken += fits
+    assert taken > 20
+
+
+def test_results_of_a_resident_block_have_memory_of_their_own_or_that_of_the_weights() -> None:
+    config = {**PLAIN, "head_dim": 128}
+    plain, resident = Tiles.of(config), Tiles.of({**config, "resident": True})
+    assert resident.memory - plain.memory == 2 * 128 * 128
+    large, stays = (Tiles.of({**config, "queries_tile": 192, "resident": r}) for r in (False, True))
+    assert not large.in_registers and large.memory == stays.memory > 2 * 192 * 128 * 4
+
+
+def test_without_a_choice_the_library_chooses() -> None:
+    config = {**PLAIN, "head_dim": 100, "layout": "paged"}  # neither is for chosen tiles
+    assert not forward_tiles.chosen(config) and forward_tiles.refusal(config) is None
+    for choice in ({"stages": 2}, {"resident": True}, {"keys_tile": 64}, {"overlap": False}):
+        assert forward_tiles.chosen({**config, **choice}) and forward_tiles.refusal({**config, **choice})
+
+
+def test_replaced_names_of_a_module_come_back_after_an_error_too() -> None:
+    package = PinnedPackage(distribution="pytest", version=pytest.__version__, extra="test")
+    module, own = package.module("pytest"), pytest.approx
+    with pytest.raises(KeyError), package.replaced("pytest", approx=int):
+        assert module.approx is int
+        raise KeyError
+    assert module.approx is own
+    with pytest.raises(PackageError, match="has no nosuch"), package.replaced("pytest", nosuch=1):
+        pass
+    assert not hasattr(module, "nosuch")
+
+
+MANIFEST = """version: 1
+name: resident
+targets: [sm_90a]
+kernels:
+  - kernel: attention
+    config: {dtype: bfloat16, head_dim: 64, heads_per_kv: 2, causal: true, layout: [dense, varlen], lse: true}
+    tuned: {resident: true, pack: false, queries_tile: 128, stages: 1}
+"""
+# More tiles than multiprocessors: every block takes several, of several heads and sequences.
+PROBLEMS = {
+    "dense": "batch=3,queries=150,keys=200,kv_heads=12,padding=0",
+    "varlen": "batch=35,queries=150,keys=150,kv_heads=2,padding=0",
+}
+
+
+@installed
+@pytest.mark.slow
+def test_blocks_that_stay_compute_every_tile(tmp_path: Path) -> None:
+    (tmp_path / "resident.yaml").write_text(MANIFEST)
+    cache = tmp_path / "cache"
+    succeeded("build", tmp_path / "resident.yaml", "-o", cache, "--store", tmp_path / "store", "-j", 1, "--keep", "ptx")
+    listed = json.loads(succeeded("list", cache, "--json").stdout)
+    keys = {row["config"]["layout"]: row["key"] for row in listed["artifacts"]}
+    for layout, problem in PROBLEMS.items():
+        options = ["--emulate", "--most", 1 << 24, "--key", keys[layout], "--problem", problem, "--seeds", 0]
+        found = precast(tmp_path / "store", "verify", cache, *options)
+        assert found.returncode == 0 and "1 variant verified by emulation, 0 left out" in found.stdout, found.stdout
