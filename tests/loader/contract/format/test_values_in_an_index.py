@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from precast.loader.contract.format.config import Key, complete, dtype_name, sug
 from precast.loader.contract.format.description import describe, describe_argument, describe_symbols
 from precast.loader.contract.format.index import Index, OpIndex, Runtime
 from precast.loader.contract.format.op_reader import OpReader
-from precast.loader.contract.format.rows import split
+from precast.loader.contract.format.rows import Rows, split
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.contract.format.target_pattern import TargetPattern
 from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
@@ -125,7 +126,9 @@ def test_a_row_whose_config_is_not_one_object_is_refused_where_it_is_used() -> N
     data = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(), scale(threads=1))).encode()
     wrong = split(data.replace(b'"config": {', b'"config": {"a": 1}, {', 1), "scale.json")
     assert wrong is not None and wrong[1][1]["config"]
-    for use in (lambda rows: rows[0], lambda rows: rows.config(0), lambda rows: rows.configs):
+    uses: list[Callable[[Rows], object]] = [lambda rows: rows[0], lambda rows: rows.config(0)]
+    uses.append(lambda rows: rows.configs)
+    for use in uses:
         with pytest.raises(CacheError, match=r"^scale\.json: .*Rebuild or reinstall the cache"):
             use(wrong[1])
 
