@@ -2,16 +2,23 @@
 
 Dense: torch by its own choice, by cuDNN, by FlashAttention. Packed: torch's functions for packed sequences by cuDNN and
 by FlashAttention, its nested tensors by their own choice, and cuDNN on a padded batch, whose padding is not timed.
+
+What cannot be captured in a CUDA graph spoils later captures of its process, so each of the packed ones is first tried
+in a process of its own: ``python benchmarks/attention_peers.py NAME``.
 """
 
 from __future__ import annotations
 
+import functools
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from attention_shapes import Shape
+from attention_shapes import Shape, inputs
 
 Run = Callable[[], Any]
+_TRIED = {"model": "tried", "heads": 8, "size": 128, "causal": True, "batch": 4, "length": 256, "layout": "varlen"}
 
 
 def peers(shape: Shape, values: dict[str, Any]) -> dict[str, Run]:
@@ -20,7 +27,7 @@ def peers(shape: Shape, values: dict[str, Any]) -> dict[str, Run]:
 
 
 def usable(runs: dict[str, Run], say: Callable[[str], None]) -> dict[str, Run]:
-    """Those that run; what the others raise is reported.
+    """Those that run, and can be captured in a graph; why others are left out is reported.
 
     >>> usable({"one": lambda: 1, "none": lambda: 1 / 0}, print).keys()
       left out: none: ZeroDivisionError: division by zero
@@ -29,12 +36,29 @@ def usable(runs: dict[str, Run], say: Callable[[str], None]) -> dict[str, Run]:
     found = {}
     for name, run in runs.items():
         try:
+            if ("packed" in name or "nested" in name) and (reason := obstacle(name)):
+                raise RuntimeError(f"it cannot be captured in a CUDA graph: {reason}")
             run()
         except Exception as error:
             say(f"  left out: {name}: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
         else:
             found[name] = run
     return found
+
+
+@functools.cache
+def obstacle(name: str) -> str:
+    """What is raised where a peer of packed sequences is captured, in a process of its own; empty if nothing is."""
+    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, timeout=120)
+    return (done.stderr.strip().splitlines() or ["?"])[-1] if done.returncode else ""
+
+
+def attempt(name: str) -> None:
+    """Capture one of the packed peers at a small shape, and replay it."""
+    from precast.kernels.authoring.timing import timer
+
+    shape = Shape(**_TRIED, group=1)
+    timer.captured(peers(shape, inputs(shape))[name], "cuda")
 
 
 def _dense(shape: Shape, values: dict[str, Any]) -> dict[str, Run]:
@@ -91,13 +115,10 @@ def _nested(shape: Shape, values: dict[str, Any]) -> Run:
     offsets = values["cu_seqlens_q"].long()
     limits = {"min_seqlen": min(shape.lengths), "max_seqlen": max(shape.lengths)}
     copies = [values["q"], *(values[name].repeat_interleave(shape.group, dim=1) for name in ("k", "v"))]
-
-    def run() -> Any:
-        q, k, v = (torch.nested.nested_tensor_from_jagged(t, offsets=offsets, **limits).transpose(1, 2) for t in copies)
-        attention = torch.nn.functional.scaled_dot_product_attention
-        return attention(q, k, v, is_causal=shape.causal, scale=shape.size**-0.5)
-
-    return run
+    nested = [torch.nested.nested_tensor_from_jagged(tensor, offsets=offsets, **limits) for tensor in copies]
+    q, k, v = (tensor.transpose(1, 2) for tensor in nested)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return lambda: attention(q, k, v, is_causal=shape.causal, scale=shape.size**-0.5)
 
 
 def _padded(shape: Shape, tensor: Any) -> Any:
@@ -106,3 +127,7 @@ def _padded(shape: Shape, tensor: Any) -> Any:
     for row, own in zip(found, tensor.split(shape.lengths), strict=True):
         row[: len(own)] = own
     return found
+
+
+if __name__ == "__main__":
+    attempt(sys.argv[1])

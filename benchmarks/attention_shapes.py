@@ -94,9 +94,10 @@ def inputs(shape: Shape, device: str = "cuda") -> dict[str, Any]:
 
     tokens = (shape.batch, shape.length) if shape.layout == "dense" else (sum(shape.lengths),)
     kv_heads = shape.heads // shape.group
+    generator = torch.Generator(device).manual_seed(0)  # of its own: a failed capture would hold torch's
 
     def make(heads: int, size: int) -> Any:
-        return torch.randn(*tokens, heads, size, device=device, dtype=torch.bfloat16)
+        return torch.randn(*tokens, heads, size, device=device, dtype=torch.bfloat16, generator=generator)
 
     found = {"q": make(shape.heads, shape.size), "k": make(kv_heads, shape.size), "v": make(kv_heads, shape.values)}
     found |= {"out": torch.empty_like(make(shape.heads, shape.values)), "softmax_scale": shape.size**-0.5}

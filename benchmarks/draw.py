@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pictures import calls, glance, pipeline, ratios, stages, starts
+from pictures.svg import NARROW
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -19,7 +21,7 @@ GPU = "nvidia-h200"
 
 
 def drawn(results: Path = RESULTS) -> dict[str, str]:
-    """Each picture by the name of its file."""
+    """Each picture by the name of its file. ``NAME-narrow.svg`` is the one for a telephone."""
 
     def read(name: str) -> Any:
         return json.loads((results / name).read_text())
@@ -27,15 +29,19 @@ def drawn(results: Path = RESULTS) -> dict[str, str]:
     def part(name: str) -> Any:
         return read(f"{GPU}/{name}.json")["data"]
 
+    def both(name: str, draw: Callable[..., str], *given: Any) -> dict[str, str]:
+        return {f"{name}.svg": draw(*given), f"{name}-narrow.svg": draw(*given, width=NARROW)}
+
+    products = part("gemm-bfloat16")
     return {
         "pipeline.svg": stages.draw(),
-        "pipeline-short.svg": pipeline.draw(),
-        "glance.svg": glance.picture(read("serving-start.json"), part("gemm-bfloat16")),
-        "memory-bound.svg": ratios.memory_bound(part("memory-bound")["rows"]),
-        "gemm.svg": ratios.products([part("gemm-bfloat16"), part("gemm-float8")]),
-        "llama.svg": ratios.layers(part("llama"), part("llama-compile")),
-        "calls.svg": calls.picture(part("figures")),
-        "serving-start.svg": starts.picture(read("serving-start.json")),
+        **both("pipeline-short", pipeline.draw),
+        **both("glance", glance.picture, read("serving-start.json"), products),
+        **both("memory-bound", ratios.memory_bound, part("memory-bound")["rows"]),
+        **both("gemm", ratios.products, [products, part("gemm-float8")]),
+        **both("llama", ratios.layers, part("llama"), part("llama-compile")),
+        **both("calls", calls.picture, part("figures")),
+        **both("serving-start", starts.picture, read("serving-start.json")),
     }
 
 

@@ -111,17 +111,19 @@ def estimate(config: Mapping[str, Any], size: Size) -> float:
     return EMPTY + (whole - EMPTY) * max(0.5, min(1.0, tiles / (2 * AT_ONCE[1])))
 
 
-def hopeful(configs: Mapping[str, Mapping[str, Any]], size: Size) -> list[str]:
+def hopeful(configs: Mapping[str, Mapping[str, Any]], size: Size, hopeless: float = HOPELESS) -> list[str]:
     """The variants whose estimates are near the best; of other libraries, whose are less sure, more."""
     found = {name: estimate(config, size) for name, config in configs.items()}
     best = min(found.values())
-    return [n for n, took in found.items() if took <= best * HOPELESS * (1 if n.startswith("precast ") else 1.5)]
+    return [n for n, took in found.items() if took <= best * hopeless * (1 if n.startswith("precast ") else 1.5)]
 
 
 # What runs in a child process.
 
 
-def measure(cache: Path, names: list[str], config: dict[str, Any], asked: list[Size], until: float) -> None:
+def measure(
+    cache: Path, names: list[str], config: dict[str, Any], asked: list[Size], until: float, hopeless: float
+) -> None:
     """Check and time some variants, and print lines of JSON."""
     known = variants(cache, config)
     configs = {name: known[name] for name in names}
@@ -142,7 +144,7 @@ def measure(cache: Path, names: list[str], config: dict[str, Any], asked: list[S
         if time.time() > until:
             say(stopped=str(size))
             return
-        compare(size, {name: kernels[name] for name in hopeful(configs, size)}, dtypes)
+        compare(size, {name: kernels[name] for name in hopeful(configs, size, hopeless)}, dtypes)
     say(done=True)
 
 
@@ -303,12 +305,13 @@ def run(arguments: argparse.Namespace, names: list[str], found: dict[str, Any]) 
     """Measure variants in child processes, each without those that ended the one before."""
     left, until = list(names), time.time() + arguments.seconds
     while left:
-        rest = [s for s in sizes(arguments.layers) if str(s) not in found["sizes"]]
+        least, most = arguments.rows
+        rest = [s for s in sizes(arguments.layers) if str(s) not in found["sizes"] and least <= s.m <= most]
         if arguments.dtype.startswith("float8"):  # torch takes no others
             rest = [s for s in rest if s.n % 16 == 0 and s.k % 16 == 0]
         command = [sys.executable, __file__, str(arguments.cache), "--child", json.dumps(left), "--until", str(until)]
         command += ["--dtype", arguments.dtype, "--out-dtype", arguments.out_dtype]
-        command += ["--sizes", json.dumps([[s.m, s.n, s.k] for s in rest])]
+        command += ["--hopeless", str(arguments.hopeless), "--sizes", json.dumps([[s.m, s.n, s.k] for s in rest])]
         at: dict[str, Any] = {}
         failed: Any = None
         for line in lines(command):
@@ -350,6 +353,9 @@ def main() -> int:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--out-dtype", default="bfloat16")
     parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE")
+    parser.add_argument("--rows", type=int, nargs=2, default=(1, 1 << 30), metavar=("LEAST", "MOST"), help="m of the sizes")
+    parser.add_argument("--hopeless", type=float, default=HOPELESS, help="times the best estimate: what is left out")
+    parser.add_argument("--beside", type=Path, metavar="FILE", help="of an earlier run: without the variants that it has")
     parser.add_argument("--only", default="", help="the variants whose names have this in them")
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -359,9 +365,13 @@ def main() -> int:
     config = {"dtype": arguments.dtype, "out_dtype": arguments.out_dtype}
     if arguments.child:
         asked = [Size(*given) for given in json.loads(arguments.sizes)]
-        measure(arguments.cache, json.loads(arguments.child), config, asked, arguments.until)
+        names = json.loads(arguments.child)
+        measure(arguments.cache, names, config, asked, arguments.until, arguments.hopeless)
         return 0
     names = [name for name in variants(arguments.cache, config) if arguments.only in name]
+    if arguments.beside:
+        known = {name for row in json.loads(arguments.beside.read_text())["sizes"].values() for name in row["times"]}
+        names = [name for name in names if name not in known]
     print(f"{len(names)} variants, {len(sizes(arguments.layers))} sizes: torch us, best us, torch / best", flush=True)
     found: dict[str, Any] = {"dtype": arguments.dtype, "sizes": {}, "wrong": []}
     run(arguments, names, found)

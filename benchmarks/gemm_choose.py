@@ -12,7 +12,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,9 @@ from precast.loader.contract.format.target import Capability, Target
 from precast.loader.resolve.cache import Cache
 
 KEPT = 1.3  # times the best of a size: what takes longer is not in the file, and so counts as the slowest
+PLAIN = {"batched": False, "epilogue": "", "a_major": "k", "b_major": "k", "out_major": "n", "weights": False}
 TARGET = Target.parse("sm_90a")
+FEW = 1e-3  # of a result, which differ by the order in which sums were made, are not a fault of the kernel
 BANDS = ((1, 64), (65, 1024), (1025, 1 << 30))
 
 
@@ -39,18 +41,39 @@ class Row:
     torch: float
     times: Mapping[str, float]
 
+    def of(self, names: Collection[str]) -> Row:
+        """With the times of some variants alone."""
+        return replace(self, times={name: took for name, took in self.times.items() if name in names})
 
-def rows_of(file: Path) -> tuple[str, list[Row]]:
-    """The dtype of a file, and its sizes."""
-    data = json.loads(file.read_text())
-    wrong = {line["wrong"] for line in data["wrong"] if not isinstance(line["what"], str) or 1000*int(line["what"].split()[0])>int(line["what"].split()[2])}
-    rows = []
-    for text, row in sorted(data["sizes"].items()):
-        m, n, k = map(int, text.split("x"))
-        times = {name: took for name, took in row["times"].items() if name not in wrong}
-        if times:
-            rows.append(Row({"m": m, "n": n, "k": k}, row["torch"], times))
-    return data["dtype"], rows
+
+def rows_of(files: Sequence[Path]) -> dict[str, list[Row]]:
+    """The sizes of the first file of each dtype. Others add variants; their times are scaled by torch's in both."""
+    found: dict[str, dict[str, Row]] = {}
+    for file in files:
+        data = json.loads(file.read_text())
+        is_first = data["dtype"] not in found
+        rows = found.setdefault(data["dtype"], {})
+        faulty = {line["wrong"] for line in data["wrong"] if fraction(line) > FEW}
+        for text, row in sorted(data["sizes"].items()):
+            m, n, k = map(int, text.split("x"))
+            if not is_first and text not in rows:
+                continue
+            first = rows.get(text, Row({"m": m, "n": n, "k": k}, row["torch"], {}))
+            scale = first.torch / row["torch"]
+            times = {name: took * scale for name, took in row["times"].items() if name not in faulty}
+            if times or first.times:
+                rows[text] = replace(first, times={**times, **first.times})
+    return {dtype: list(rows.values()) for dtype, rows in found.items()}
+
+
+def fraction(line: Mapping[str, Any]) -> float:
+    """The share of a result that is wrong, by a line of a file; all of it where the kernel failed.
+
+    >>> fraction({"what": "3 of 300"}), fraction({"what": ["silent"]})
+    (0.01, 1.0)
+    """
+    words = line["what"].split() if isinstance(line["what"], str) else []
+    return int(words[0]) / int(words[2]) if len(words) == 3 and words[1] == "of" else 1.0
 
 
 def choose(rows: Sequence[Row], count: int, first: Sequence[str] = ()) -> Iterator[str]:
@@ -162,13 +185,14 @@ def main() -> int:
     file = TuningFile.decode(options.out.read_bytes()) if options.out and options.out.is_file() else TuningFile()
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     gpu = Gpu(name="NVIDIA H200", capability=Capability(9, 0), driver=options.driver, date=date)
-    for path in options.files:
-        dtype, rows = rows_of(path)
+    for dtype, rows in rows_of(options.files).items():
         plain = {
             tuned(a.config): a
             for a in listed.artifacts
-            if a.target == TARGET and a.config["dtype"] == dtype and a.config["out_dtype"] == "bfloat16"
+            if a.target == TARGET and a.kind == "object" and PLAIN.items() <= a.config.items()
+            if (a.config["dtype"], a.config["out_dtype"]) == (dtype, "bfloat16")
         }
+        rows = [one for row in rows if (one := row.of(plain)).times]
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
         first = [options.first] if options.first in plain else []
         chosen = list(choose(rows, options.count, first))

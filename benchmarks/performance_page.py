@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from html import escape
 from typing import Any
 
 from performance_tables import figures, gemm, kernels, llama, loader, memory_bound
@@ -63,7 +64,17 @@ def _pictures(measured: Collection[str]) -> Iterator[str]:
     """The plots whose figures were measured."""
     for part, file, title, about in PICTURES:
         if part in measured:
-            yield f"\n## {title}\n\n{about}\n\n![{title}](images/{file}.svg)\n"
+            yield f"\n## {title}\n\n{about}\n\n{picture(title, f'images/{file}')}\n"
+
+
+def picture(text: str, path: str) -> str:
+    """The markup of a picture with two forms.
+
+    >>> picture("Calls", "images/calls").endswith('<img alt="Calls" src="images/calls.svg"></picture>')
+    True
+    """
+    narrow = f'<source media="(max-width: 640px)" srcset="{path}-narrow.svg">'
+    return f'<picture>{narrow}<img alt="{escape(text)}" src="{path}.svg"></picture>'
 
 
 def section(part: Mapping[str, Any], shared: str) -> str:

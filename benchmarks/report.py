@@ -8,8 +8,10 @@ It makes a cache of as many artifacts, with measurements, writes its page, and o
 from __future__ import annotations
 
 import argparse
+import base64
 import statistics
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ KEYS = (
     Key(name="hidden", type="int"),
     Key(name="threads", type="int", tuned=True, has_default=True, default=128),
 )
+WIDTH, WORDS = 1000, "rmsnorm bfloat16 sm_100a"
+"""Of a picture: its width, and what is typed into the search."""
 MADE = 1767225600  # seconds since 1970, so that two runs give the same page
 OPENED = "const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd - t.startTime"
 FILTERED = """
@@ -42,16 +46,16 @@ return performance.now() - begun
 """
 
 
-def cache(folder: Path, count: int) -> Path:
+def cache(folder: Path, count: int, ops: Sequence[str] = OPS) -> Path:
     """A cache of some ops, half of it verified, a part of it measured."""
     native = Native(folder / "native")
     native.folder.mkdir()
     writer = CacheWriter(name="large")
     writer.runtime(*native.runtime())
     code, evidence, tables = native.entry(), {}, {}
-    for op in OPS:
+    for op in ops:
         rows = []
-        for n in range(count // len(OPS)):
+        for n in range(count // len(ops)):
             config = {
                 "dtype": ("bfloat16", "float16")[n % 2],
                 "hidden": 1024 * (n // 8 + 1),
@@ -79,11 +83,16 @@ def cache(folder: Path, count: int) -> Path:
 
 
 def picture(driver: Any, theme: str, path: Path) -> None:
-    """What a person sees first, in one theme."""
+    """The page down to the boxes, with the variants of one op for one target, in one theme."""
     browser.theme(driver, theme)
     driver.refresh()
+    driver.execute_script(FILTERED, WORDS)
+    bottom = driver.execute_script("return document.getElementById('treemap').getBoundingClientRect().bottom")
+    clip = {"x": 0, "y": 0, "width": WIDTH, "height": bottom + 20, "scale": 1}
+    with browser.screen(driver, WIDTH, int(bottom) + 100):
+        taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "clip": clip})
     path.parent.mkdir(parents=True, exist_ok=True)
-    driver.save_screenshot(str(path))
+    path.write_bytes(base64.b64decode(taken["data"]))
 
 
 def main() -> None:
@@ -92,7 +101,7 @@ def main() -> None:
     parser.add_argument("artifacts", nargs="?", type=int, default=1000)
     parser.add_argument("--pictures", type=Path, help="write report-light.png and report-dark.png into this folder")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="precast-report-") as name, browser.browser(1200, 1100) as driver:
+    with tempfile.TemporaryDirectory(prefix="precast-report-") as name, browser.browser(WIDTH, 1100) as driver:
         path = Path(name, "report.html")
         found = page_data(CacheContents.open(cache(Path(name), given.artifacts)), seconds=MADE)
         path.write_text(page(found))

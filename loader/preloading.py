@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import Union
 
 from precast.loader import session
@@ -104,13 +105,17 @@ def preload(
     checked = [_checked(request) for request in _listed(requests)]
     reason, ordinal = _device(into, template, cuda)
     loaded = []
-    for load in (load for request in checked for load in _loads(into, request, template)):
-        before = time.perf_counter()
-        lookup = load()
-        lazy = reason if ordinal is None else _make_ready(into, lookup, ordinal)
-        if ordinal is not None:
-            lookup.kernel.check_device()
-        loaded.append(Loaded(kernel=lookup.kernel, seconds=time.perf_counter() - before, lazy=lazy))
+    with ExitStack() as folders:
+        for discovered in into.caches() if checked else ():
+            if discovered.cache is not None:
+                folders.enter_context(discovered.cache.many_blobs())
+        for load in (load for request in checked for load in _loads(into, request, template)):
+            before = time.perf_counter()
+            lookup = load()
+            lazy = reason if ordinal is None else _make_ready(into, lookup, ordinal)
+            if ordinal is not None:
+                lookup.kernel.check_device()
+            loaded.append(Loaded(kernel=lookup.kernel, seconds=time.perf_counter() - before, lazy=lazy))
     return Preload(loaded=tuple(loaded), seconds=time.perf_counter() - start)
 
 

@@ -93,6 +93,7 @@ class Session:
         self._pins: Pins | None = None
         self._decided: Decisions | None = None  # by requests without their problem
         self._caches: Caches | None = None
+        self._sources: tuple[Caches, dict[str, tuple[list[CachedOp], tuple[str, ...]]]] | None = None  # of the ops
         self._discovering = ForkSafeLock()
         self._kernels = OnceTable()
         self._operators = OnceTable()
@@ -122,7 +123,16 @@ class Session:
 
     def sources(self, op: str) -> tuple[list[CachedOp], tuple[str, ...]]:
         """The op in every cache that has it, and a note for each cache that cannot be read."""
-        return sources_of(op, self.caches())
+        caches = self.caches()
+        if self._sources is None or self._sources[0] is not caches:
+            self._sources = caches, {}
+        by_op = self._sources[1]
+        found = by_op.get(op) if isinstance(op, str) else None
+        if found is None:
+            found = sources_of(op, caches)
+            if not found[1]:  # a cache that is damaged now may be repaired
+                by_op[op] = found
+        return found
 
     def machine(self, request: Request) -> Machine:
         """The machine to resolve a request for."""

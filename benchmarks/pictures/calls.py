@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pictures.bars import STEP, Bar, Part, draw
-from pictures.svg import Picture
-
-WIDTH = 736
+from pictures.bars import Bar, Part, draw
+from pictures.svg import FULL, Picture
 
 
-def picture(figures: Mapping[str, Any]) -> str:
+def picture(figures: Mapping[str, Any], width: int = FULL) -> str:
     """A bar for each way to launch the same small kernel."""
     rows = sorted(figures["call"], key=lambda row: (row["us"], row["what"]))
     bars = []
@@ -21,6 +19,6 @@ def picture(figures: Mapping[str, Any]) -> str:
         bars.append(
             Bar(row["what"], [Part(row["us"], "ours" if ours else "peer", note)], f"{row['us']:.1f} µs", bold=ours)
         )
-    picture = Picture(WIDTH, 16 + STEP * len(bars), "Host time of a call with small tensors, in microseconds")
-    draw(picture, bars, 0, 8, WIDTH - 8)
+    picture = Picture(width, 0, "Host time of a call with small tensors, in microseconds")
+    picture.height = draw(picture, bars, 0, 8, width - 8) + 8
     return picture.to_svg()

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pictures.scale import Scale
-from pictures.svg import TIMES, Picture, width_of
-
-WIDTH = 736
+from pictures.svg import FULL, TIMES, Picture, width_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Grid:
     top: float = 12
     left: float = 38
     gap: float = 14
-    width: float = WIDTH
+    width: float = FULL
     mono: bool = True
     x: float = 0.0
 

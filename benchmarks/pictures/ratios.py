@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from pictures.panels import WIDTH, Grid, Panel, Point
+from pictures.panels import Grid, Panel, Point
 from pictures.scale import amount
-from pictures.svg import TIMES, Picture
+from pictures.svg import FULL, NARROW, TIMES, Picture
 
 Rows = Sequence[Mapping[str, Any]]
 LEVEL = 0.03  # two times that differ by less count as one
@@ -25,12 +25,12 @@ def mean(ratios: Sequence[float]) -> float:
     return exp(sum(log(ratio) for ratio in ratios) / len(ratios))
 
 
-def panel(name: str, points: Sequence[Point]) -> Panel:
+def panel(name: str, points: Sequence[Point], mark: str = "mean ") -> Panel:
     """A panel that says the mean of its ratios."""
-    return Panel(name, points, f"mean {mean([point.ratio for point in points]):.2f}{TIMES}")
+    return Panel(name, points, f"{mark}{mean([point.ratio for point in points]):.2f}{TIMES}")
 
 
-def memory_bound(rows: Rows) -> str:
+def memory_bound(rows: Rows, width: int = FULL) -> str:
     """A panel for each op."""
     panels: dict[str, list[Point]] = {}
     for row in rows:
@@ -41,13 +41,15 @@ def memory_bound(rows: Rows) -> str:
         note = f"{row['op']} {', '.join(config)}: {times}"
         panels.setdefault(row["op"], []).append(Point(row["bytes"], ratio, note))
     ticks = [(size, amount(size)) for size in (1e6, 3e7, 1e9)]
+    narrow = width <= NARROW
     grid = Grid(
-        columns=3, high=84, sizes=(1e5, 2.5e9), ratios=(0.8, 6), ratio_ticks=(1, 2, 4), size_ticks=ticks, level=LEVEL
-    )
-    height = int(grid.height(len(panels)))
-    picture = Picture(WIDTH, height + 22, "The time of the best peer over ours, by bytes moved, a panel for each op")
-    grid.draw(picture, [panel(op, points) for op, points in panels.items()])
-    picture.legend(grid.left, height + 10, LEGEND)
+        columns=2 if narrow else 3, high=84, sizes=(1e5, 2.5e9), ratios=(0.8, 6), ratio_ticks=(1, 2, 4),
+        size_ticks=ticks, level=LEVEL, width=width, left=28 if narrow else 38, gap=10 if narrow else 14,
+    )  # fmt: skip
+    picture = Picture(width, 0, "The time of the best peer over ours, by bytes moved, a panel for each op")
+    mark = "" if narrow else "mean "
+    grid.draw(picture, [panel(op, points, mark) for op, points in panels.items()])
+    picture.height = picture.legend(grid.left, grid.height(len(panels)) + 10, LEGEND) + 12
     return picture.to_svg()
 
 
@@ -59,21 +61,20 @@ def product_points(rows: Rows) -> Iterator[Point]:
         yield Point(size["m"], row["ratio"], f"{shape}: {row['ratio']:.2f} times as fast as torch")
 
 
-def products(reports: Sequence[Mapping[str, Any]]) -> str:
+def products(reports: Sequence[Mapping[str, Any]], width: int = FULL) -> str:
     """A panel for each dtype: the time of torch's product over ours."""
     grid = Grid(
-        columns=max(2, len(reports)), high=150, sizes=(0.8, 20000), ratios=(0.88, 1.28), ratio_ticks=(0.9, 1, 1.1, 1.2),
-        size_ticks=M_TICKS, level=LEVEL,
+        columns=max(2, len(reports)) if width > NARROW else 1, high=150, sizes=(0.8, 20000), ratios=(0.88, 1.28),
+        ratio_ticks=(0.9, 1, 1.1, 1.2), size_ticks=M_TICKS, level=LEVEL, width=width,
     )  # fmt: skip
-    height = int(grid.height(1))
-    picture = Picture(WIDTH, height + 22, "The time of torch's matrix product over ours, by the number of rows m")
-    panels = [panel(report["dtype"], list(product_points(report["rows"]))) for report in reports]
-    grid.draw(picture, panels)
-    picture.legend(grid.left, height + 10, [("ours", "as fast as torch, or faster"), LEGEND[1]])
+    picture = Picture(width, 0, "The time of torch's matrix product over ours, by the number of rows m")
+    grid.draw(picture, [panel(report["dtype"], list(product_points(report["rows"]))) for report in reports])
+    entries = [("ours", "as fast as torch, or faster"), LEGEND[1]]
+    picture.height = picture.legend(grid.left, grid.height(len(reports)) + 10, entries) + 12
     return picture.to_svg()
 
 
-def layers(report: Mapping[str, Any], compiled: Mapping[str, Any] | None) -> str:
+def layers(report: Mapping[str, Any], compiled: Mapping[str, Any] | None, width: int = FULL) -> str:
     """The layers of a model: torch's time over ours, and that of torch.compile where it was measured."""
     panels = [panel("torch", [_layers_point(row, "ratio", "torch") for row in report["rows"]])]
     if compiled:
@@ -81,10 +82,12 @@ def layers(report: Mapping[str, Any], compiled: Mapping[str, Any] | None) -> str
         points = [_layers_point(row, key, "torch.compile") for row in compiled["rows"] if key in row]
         panels.append(panel("torch.compile", points))
     grid = Grid(
-        columns=2, high=110, sizes=(0.8, 5000), ratios=(0.95, 1.65), ratio_ticks=(1, 1.2, 1.4, 1.6),
-        size_ticks=((1, "1 token"), (16, "16"), (128, "128"), (1024, "1024"), (4096, "4096")), level=LEVEL,
+        columns=2 if width > NARROW else 1, high=110, sizes=(0.8, 5000), ratios=(0.95, 1.65),
+        ratio_ticks=(1, 1.2, 1.4, 1.6), level=LEVEL, width=width,
+        size_ticks=((1, "1 token"), (16, "16"), (128, "128"), (1024, "1024"), (4096, "4096")),
     )  # fmt: skip
-    picture = Picture(WIDTH, int(grid.height(1)), "The time of torch over ours for layers of Llama 3 8B, by tokens")
+    title = "The time of torch over ours for layers of Llama 3 8B, by tokens"
+    picture = Picture(width, grid.height(len(panels)), title)
     grid.draw(picture, panels)
     return picture.to_svg()
 

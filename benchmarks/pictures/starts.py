@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from pictures.bars import STEP, Bar, Part, draw
-from pictures.svg import Picture, width_of
+from pictures.bars import Bar, Part, draw
+from pictures.svg import FULL, NARROW, Picture, width_of
 
 Run = Mapping[str, Any]
 PARTS = {
@@ -19,7 +19,6 @@ PARTS = {
     "first answer": ("first answer", "ours"),
 }
 OURS = "attached"
-WIDTH = 736
 
 
 def parts_of(run: Run) -> dict[str, float]:
@@ -58,16 +57,15 @@ def bars_of(results: Mapping[str, Any]) -> list[Bar]:
     return bars
 
 
-def picture(results: Mapping[str, Any]) -> str:
+def picture(results: Mapping[str, Any], width: int = FULL) -> str:
     """The bars, and what the colours mean."""
-    bars = bars_of(results)
-    rows = -(-len(PARTS) // 2)
-    picture = Picture(
-        WIDTH, 20 + STEP * len(bars) + 16 + 20 * rows, "Seconds of each part of a start, until the first answer"
-    )
-    bottom = draw(picture, bars, 0, 12, WIDTH - 8)
+    columns = 2 if width > NARROW else 1
+    rows = -(-len(PARTS) // columns)
+    picture = Picture(width, 0, "Seconds of each part of a start, until the first answer")
+    bottom = draw(picture, bars_of(results), 0, 12, width - 8)
     right = 190 + width_of(PARTS["process"][0], "small") + 24
     for place, (name, fill) in enumerate(PARTS.values()):
         column, row = divmod(place, rows)
         picture.legend((8, right - 150)[column], bottom + 20 + 20 * row, [(fill, name)])
+    picture.height = bottom + 20 * rows + 24
     return picture.to_svg()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
@@ -16,6 +17,9 @@ DARK = {
 FONT = "system-ui,-apple-system,'Segoe UI','Noto Sans',Helvetica,Arial,sans-serif"
 SIZES = {"title": 14.0, "label": 12.0, "small": 11.0}
 TIMES = "\N{MULTIPLICATION SIGN}"
+FULL, NARROW = 736, 368
+"""The widths of a picture: beside the text of a page, and on a telephone."""
+LEGEND_ROW = 18
 WIDE = 0.62  # of its size, a letter at most in the mean, in the fonts that systems have
 
 
@@ -33,7 +37,7 @@ class Picture:
     """A picture of a size; ``title`` is what a reader without eyes gets."""
 
     width: int
-    height: int
+    height: float
     title: str
     shapes: list[str] = field(default_factory=list)
 
@@ -88,18 +92,24 @@ class Picture:
             f"{'' if at == 'start' else f' text-anchor={quoteattr(at)}'}>{escape(text)}</text>"
         )
 
-    def legend(self, x: float, y: float, entries: list[tuple[str, str]]) -> None:
-        """Colours and what they mean, in a row."""
+    def legend(self, x: float, y: float, entries: Sequence[tuple[str, str]]) -> float:
+        """Colours and what they mean, in rows; the y of the last row is returned."""
+        left = x
         for fill, text in entries:
+            taken = 15 + width_of(text, "small")
+            if x > left and x + taken > self.width:
+                x, y = left, y + LEGEND_ROW
             self.box(x, y - 9, 10, 10, fill)
             self.text(x + 15, y, text, "small", fill="soft")
-            x += 15 + width_of(text, "small") + 14
+            x += taken + 14
+        return y
 
     def to_svg(self) -> str:
         """The bytes of the file."""
+        size = f"{self.width} {self.height:g}"
         head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}"'
-            f' viewBox="0 0 {self.width} {self.height}" role="img" aria-label={quoteattr(self.title)}>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height:g}"'
+            f' viewBox="0 0 {size}" role="img" aria-label={quoteattr(self.title)}>'
         )
         marker = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'

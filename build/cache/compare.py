@@ -18,7 +18,7 @@ def artifact_facts(artifact: Artifact) -> dict[str, Any]:
 def differing_facts(first: Artifact, second: Artifact) -> list[str]:
     """The names of the facts in which two artifacts differ."""
     mine, theirs = artifact_facts(first), artifact_facts(second)
-    return [fact for fact in mine if mine[fact] != theirs.get(fact)]
+    return [fact for fact in {**mine, **theirs} if mine.get(fact) != theirs.get(fact)]
 
 
 def runtime_facts(runtime: Runtime) -> tuple[str, ...]:

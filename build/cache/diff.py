@@ -177,8 +177,10 @@ def _artifact(old: Artifact, new: Artifact, parts: KeyParts | None, op: str) -> 
         yield from _resources(old, new)
     if "provenance" in names:
         yield from _provenance(old, new)
-    others = [name for name in names if name not in ("bytes", "key", "provenance", "resources")]
-    yield from (Change(name, mine[name], theirs[name]) for name in others)
+    if "ptx" in names:
+        yield Change("ptx", *(a.ptx.sha256[:12] if a.ptx else None for a in (old, new)))
+    others = [name for name in names if name not in ("bytes", "key", "provenance", "ptx", "resources")]
+    yield from (Change(name, mine.get(name), theirs.get(name)) for name in others)
     if "key" in names and "provenance" not in names:
         made_of = [parts.of(a.key, op, a.kind) for a in (old, new)] if parts else [None, None]
         changes = [Change(f"key's {c.name}", c.then or None, c.now or None) for c in key_changes(*made_of)]

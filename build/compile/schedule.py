@@ -12,6 +12,7 @@ from precast.loader.contract.format.target import Target
 
 Group = tuple[Target, tuple[tuple[str, str], ...], str, str]
 START = 3.0  # seconds to start a worker; a group with less work left gets no further worker
+OWN = "precast.kernels.own"
 UNKNOWN = 1.0  # seconds; the estimate for a variant that was never compiled
 
 
@@ -28,9 +29,10 @@ class Task:
         """The group of workers that can compile it: one target, one environment, one package, one GPU.
 
         Kernels of different packages do not share workers: the facts that a library requests while it is imported must
-        be recorded only for its own kernels.
+        be recorded only for its own kernels. precast's own import the compiler and no library.
         """
-        package = self.variant.source.partition(":")[0].rpartition(".")[0]
+        module = self.variant.source.partition(":")[0]
+        package = OWN if module.startswith(f"{OWN}.") else module.rpartition(".")[0]
         return self.variant.target, tuple(sorted(self.variant.env.items())), package, self.variant.profile
 
     def again(self) -> Task:

@@ -45,6 +45,10 @@ class Memo:
         except (OSError, FormatError):
             return None
 
+    def has(self, kind: str) -> bool:
+        """Whether any entry of this kind was ever kept."""
+        return (self.path / kind).is_dir()
+
     def put(self, kind: str, key: str, value: Any) -> None:
         """Keep an entry, if there is disk space for it."""
         body = canonical(value)

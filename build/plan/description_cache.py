@@ -77,6 +77,9 @@ class DescriptionCache:
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
         """The declaration of each kernel."""
         unique = list(dict.fromkeys(kernels))
+        if self._notes and not self._notes.memo.has("kernels"):
+            for env in _by_env((kernel, kernel.env) for kernel in unique):
+                self._child(env)  # it starts while the sources are read, which nothing is noted of either
         keys = {kernel: self._key(kernel) for kernel in unique}
         descriptions: dict[KernelRef, Description | NotDescribed] = {
             kernel: noted for kernel, key in keys.items() if key and (noted := self._noted(key)) is not None

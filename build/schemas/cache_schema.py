@@ -165,7 +165,8 @@ def _expression() -> Schema:
 def _table() -> Schema:
     """A table of measurements."""
     size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
-    time = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e12}
+    time = {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1e12}
+    times = {**list_of(time, 10_000), "contains": {"type": "number"}}
     tile = {**table_of({**size, "minimum": 1}, 32), "propertyNames": text_of(NAME)}
     tiling = object_of({"at_once": {**size, "minimum": 1}, "tile": tile})
     variant = object_of({"key": text_of(SHA256), "tiling": tiling}, optional=("tiling",))
@@ -176,7 +177,7 @@ def _table() -> Schema:
             "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
             "variants": {**list_of(variant, 10_000), "minItems": 1},
             "rows": list_of(
-                object_of({"problem": list_of(size, 32), "times": list_of(time, 10_000)}), tuning.MOST_ROWS
+                object_of({"problem": list_of(size, 32), "times": times}), tuning.MOST_ROWS
             ),
         }
     )

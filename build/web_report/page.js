@@ -33,35 +33,28 @@ function choices(select, list, all) {
   for (const name of list) select.append(make("option", name, { value: name }));
 }
 
+// Dates stay whole at the end of a line.
+const unbroken = (text) => text.replace(/(\d)-(?=\d)/g, "$1\u2011");
+
+function tile(name, text, note, kind) {
+  return make("div", null, {}, make("dt", name), make("dd", text, kind ? { class: kind } : {}), make("dd", unbroken(note), { class: "note" }));
+}
+
 function tiles() {
   const count = (test) => variants.filter(test).length;
   const verified = count((v) => v.state === "verified"), emulated = count((v) => v.state === "emulated"), wrong = count((v) => v.state === "wrong"), spills = count((v) => v.spilled > 0);
   const where = unique(variants.map((v) => v.verified).filter(Boolean)).slice(0, 2).join("; ");
   const evidence = [where || "no variant was compared with its reference on a GPU", emulated && `${emulated} emulated`].filter(Boolean).join("; ");
-  const weight = bytes(variants.reduce((sum, v) => sum + v.stored, 0));
+  const parts = [`${bytes(data.stored - data.ptx - data.shared)} of variants`, data.ptx && `${bytes(data.ptx)} of PTX`, data.shared && `${bytes(data.shared)} that they share`].filter(Boolean);
   const list = [
     ["variants", variants.length, `of ${counted(ops.length, "op")}`],
-    ["stored", bytes(data.stored), `compressed: ${weight} of variants, and what they share; ${bytes(data.size)} unpacked`],
+    ["stored", bytes(data.stored), `compressed: ${parts.join(", ")}; ${bytes(data.size)} unpacked`],
     ["targets", unique(variants.map((v) => v.target)).sort().join(", "), unique(variants.map((v) => v.host)).filter(Boolean).sort().join("; ") || "device code alone"],
     ["verified", verified ? `${verified} of ${variants.length}` : "not verified", evidence],
   ];
   if (wrong) list.push(["wrong", wrong, "differ from their reference", "bad"]);
   if (spills) list.push(["with spills", spills, "use local memory", "warn"]);
-  for (const [name, text, note, kind] of list) $("summary").append(make("div", null, {}, make("dt", name), make("dd", text, kind ? { class: kind } : {}), make("dd", note, { class: "note" })));
-}
-
-function changes() {
-  $("changes").hidden = false;
-  $("changes-title").textContent = `What changed since ${data.against}`;
-  const line = (v) => `${v.op} ${v.text} for ${v.target}`;
-  const lists = [
-    ["of the cache", data.cache_changes], ["removed", data.removed], ["added", variants.filter((v) => v.change === "added").map(line)],
-    ["changed", variants.filter((v) => v.change === "changed").map((v) => `${line(v)}: ${(v.changes || []).join("; ")}`)],
-  ];
-  for (const [name, list] of lists) {
-    if (list.length) $("changes-list").append(make("details", null, {}, make("summary", `${list.length} ${name}`), make("ul", null, {}, ...list.map((text) => make("li", text)))));
-  }
-  if (!$("changes-list").childElementCount) $("changes-list").append(make("p", "Nothing: the two are the same."));
+  for (const entry of list) $("summary").append(tile(...entry));
 }
 
 function keys(event) {

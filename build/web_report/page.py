@@ -10,7 +10,7 @@ from pathlib import Path
 from precast.build.web_report.page_data import PageData
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("table.js", "plots.js", "page.js")
+_SCRIPTS = ("table.js", "plots.js", "changes.js", "page.js")
 _PLACE = re.compile(r"@(TITLE|STYLE|DATA|SCRIPT)@")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -14,6 +15,7 @@ from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
 from precast.build.web_report.contest import Contest, contests, wins
 from precast.build.web_report.variant import Variant, facts
+from precast.loader.contract.format.op_reader import OpReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,12 @@ class Timed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageData:
-    """All data of a page."""
+    """All data of a page.
+
+    ``stored`` and ``size`` are the bytes of all blobs, compressed and not; ``ptx`` those of the PTX, ``shared`` those
+    of no variant, both compressed. ``changed_facts`` counts the variants in which a fact has changed, compared with
+    the other cache.
+    """
 
     name: str
     digest: str
@@ -43,9 +50,15 @@ class PageData:
     docs: Mapping[str, str]
     variants: tuple[Variant, ...]
     contests: tuple[Contest, ...] = ()
+    ptx: int = 0
+    shared: int = 0
     against: str = ""
+    against_digest: str = ""
     removed: tuple[str, ...] = ()
+    unchanged: int = 0
+    changed_facts: Mapping[str, int] = field(default_factory=dict)
     cache_changes: tuple[str, ...] = ()
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tuned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     built: str = ""
     timed: tuple[Timed, ...] = ()
@@ -60,11 +73,17 @@ class PageData:
             "stored": self.stored,
             "size": self.size,
             "docs": dict(self.docs),
+            "keys": {op: list(keys) for op, keys in self.keys.items()},
             "tuned": {op: list(keys) for op, keys in self.tuned.items()},
             "variants": [variant.to_json() for variant in self.variants],
             "contests": [contest.to_json() for contest in self.contests],
+            "ptx": self.ptx,
+            "shared": self.shared,
             "against": self.against,
+            "against_digest": self.against_digest,
             "removed": list(self.removed),
+            "unchanged": self.unchanged,
+            "changed_facts": list(self.changed_facts.items()),
             "cache_changes": list(self.cache_changes),
             "built": self.built,
             "timed": [timed.to_json() for timed in self.timed],
@@ -99,6 +118,9 @@ def page_data(
     changed = difference(against, contents) if against else None
     listed = contents.artifacts
     positions = {artifact.key: position for position, artifact in enumerate(listed.values())}
+    stored = sum(blob.stored for blob in blobs)
+    texts = {artifact.ptx.sha256: artifact.ptx.stored for artifact in listed.values() if artifact.ptx}
+    code = {artifact.blob.sha256: artifact.blob.stored for artifact in listed.values()}
     measured = tuple(contest for op, index in contents.ops.items() for contest in contests(op, index, positions))
     won, tried = wins(measured)
     shares = _shares(bench) if bench else {}
@@ -121,14 +143,20 @@ def page_data(
         name=contents.cache.name,
         digest=contents.cache.digest,
         toolchain=contents.index.toolchain,
-        stored=sum(blob.stored for blob in blobs),
+        stored=stored,
         size=sum(blob.size for blob in blobs),
         docs={op: index.doc for op, index in contents.ops.items() if index.doc},
+        keys={op: _columns(index) for op, index in contents.ops.items()},
         tuned={op: tuple(k.name for k in index.keys if k.tuned) for op, index in contents.ops.items()},
         variants=tuple(variants),
         contests=measured,
+        ptx=sum(texts.values()),
+        shared=stored - sum({**texts, **code}.values()),
         against=against.cache.name if against else "",
+        against_digest=against.cache.digest if against else "",
         removed=tuple(map(str, changed.removed)) if changed else (),
+        unchanged=changed.unchanged if changed else 0,
+        changed_facts=_changed_facts(changed) if changed else {},
         cache_changes=tuple(map(str, changed.cache)) if changed else (),
         built="" if seconds is None else f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M} UTC",
         timed=tuple(_timed(bench, positions)) if bench else (),
@@ -167,6 +195,17 @@ def _seconds(store: Store, contents: CacheContents) -> dict[str, float]:
             if key in keys and (record := store.read(path.stem)) is not None:
                 seconds[key] = round(record.seconds, 3)
     return seconds
+
+
+def _columns(index: OpReader) -> tuple[str, ...]:
+    """The config keys in the order of the table: what a caller must name first, as the author declared them."""
+    return tuple(key.name for key in sorted(index.keys, key=lambda key: key.tuned))
+
+
+def _changed_facts(changed: Difference) -> dict[str, int]:
+    """In how many variants each fact has changed, the most frequent first."""
+    counts = Counter(name for changes in changed.changed.values() for name in {change.what for change in changes})
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _change(identity: ArtifactId, changed: Difference | None) -> tuple[str, tuple[str, ...]]:

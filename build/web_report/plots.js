@@ -1,13 +1,30 @@
 const SVG = "http://www.w3.org/2000/svg";
+const LINE = 13.2; // the height of a line in a box
 const names = ops.map((op) => op.name);
-const CALM = ["#4a6fa5", "#4f8a8b", "#7c6fa6", "#6b8f71", "#a37b5c", "#8f6480", "#5c7f99", "#82834f"]; // none is an alarm
-const colour = (place) => (place < CALM.length ? CALM[place] : `color-mix(in oklab, ${CALM[place % CALM.length]}, ${place % 2 ? "#000" : "#888"} 28%)`);
+// None is an alarm; a white text on each and each on either paper can be read.
+const CALM = [
+  "#4d73ab", "#467b7c", "#776a9f", "#5a7960", "#8e6b4f", "#906581", "#55768e", "#747546",
+  "#426394", "#3b6a6a", "#665b8a", "#4d6952", "#7b5c44", "#7c566f", "#49657b", "#64643b",
+];
+const OTHERS = "var(--soft)";
+const colour = (place) => CALM[place % CALM.length];
 const ofOp = (name) => colour(names.indexOf(name));
 
 const measure = document.createElement("canvas").getContext("2d");
 function fits(text, room, font) {
   measure.font = font;
   return measure.measureText(text).width <= room;
+}
+
+// A text of words in lines that fit into a room; nothing if it does not fit whole.
+function wrapped(words, wide, high, font) {
+  const lines = [];
+  for (const word of words) {
+    const longer = lines.length ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length && fits(longer, wide, font)) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.length * LINE <= high && lines.every((line) => fits(line, wide, font)) ? lines.join("\n") : "";
 }
 
 // Boxes with areas as their weights, as near to squares as a row at a time allows.
@@ -41,7 +58,7 @@ function squares(items, x, y, width, height, put) {
 }
 
 function treemap(shown) {
-  const box = $("treemap"), parts = [], byOp = new Map();
+  const box = $("treemap"), parts = [], unnamed = [], byOp = new Map();
   const font = getComputedStyle(box).fontFamily;
   box.style.height = `${Math.min(320, 140 + 8 * shown.length)}px`;
   for (const one of shown) byOp.set(one.op, [...(byOp.get(one.op) || []), one]);
@@ -50,17 +67,19 @@ function treemap(shown) {
     const named = groups.length > 1 && height > 18 && fits(op, width - 8, `600 12px ${font}`);
     const items = list.map((v) => [v, v.stored]).sort((a, b) => b[1] - a[1]);
     squares(items, x, y, width, height, (one, left, top, wide, high) => {
-      const text = short(one), below = named && top < y + 16 ? 17 : 3;
-      const room = high > below + 14 && fits(text, wide - 8, `11px ${font}`);
-      const span = make("span", room ? text : "", { title: `${op} ${one.text} for ${one.target}: ${bytes(one.stored)}` });
+      const below = named && top < y + 16 ? 17 : 3;
+      const text = wrapped(short(one).split(" "), wide - 9, high - below - 3, `11px ${font}`);
+      const span = make("span", text, { title: `${op} ${one.text} for ${one.target}: ${bytes(one.stored)}` });
       Object.assign(span.style, { left: `${left}px`, top: `${top}px`, width: `${wide}px`, height: `${high}px`, paddingTop: `${below}px`, background: ofOp(op) });
       parts.push(span);
     });
+    if (!named && groups.length > 1) unnamed.push([ofOp(op), op]);
     const label = make("span", named ? op : "", { class: "op" });
     Object.assign(label.style, { left: `${x + 1}px`, top: `${y + 1}px`, background: named ? ofOp(op) : "none" });
     parts.push(label);
   });
   box.replaceChildren(...parts);
+  legend($("treemap-legend"), unnamed);
   box.setAttribute("aria-label", groups.map(([[op], weight]) => `${op}: ${bytes(weight)}`).slice(0, 20).join(", "));
 }
 
@@ -73,7 +92,13 @@ function shape(name, attributes, text) {
 
 // A place along an axis of powers.
 const along = (least, most, start, end) => (x) => start + ((end - start) * Math.log(x / least)) / Math.log(most / least);
-const powers = (least, most) => Array.from({ length: 14 }, (_, at) => 10 ** (at - 3)).filter((x) => x >= least && x <= most);
+const powers = (least, most, steps) => Array.from({ length: 14 }, (_, at) => steps.map((step) => step * 10 ** (at - 3))).flat().filter((x) => x >= least && x <= most);
+
+// Powers of ten, or, along a short axis, numbers between them.
+function ticks(least, most) {
+  const [few, more] = [powers(least, most, [1]), powers(least, most, [1, 2, 5])];
+  return few.length > 2 ? few : more;
+}
 
 function dots(svg, points) {
   for (const [x, y, fill, note] of points) {
@@ -93,10 +118,10 @@ function roofline(shown) {
   const least = timed.map(([, , time]) => time), most = Math.max(...timed.map(([, us]) => us)) * 1.5, [left, bottom] = [64, height - 42];
   const lowest = Math.min(...least) * 0.7, fastest = Math.min(...timed.map(([, us]) => us)) * 0.4;
   const x = along(lowest, most, left, width - 12), y = along(fastest, most, bottom, 10);
-  for (const tick of powers(lowest, most)) {
+  for (const tick of ticks(lowest, most)) {
     svg.append(shape("path", { d: `M${x(tick)} 10V${bottom}`, class: "grid" }), shape("text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, micro(tick)));
   }
-  for (const tick of powers(fastest, most)) {
+  for (const tick of ticks(fastest, most)) {
     svg.append(shape("path", { d: `M${left} ${y(tick)}H${width - 12}`, class: "grid" }), shape("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, micro(tick)));
   }
   const corner = Math.max(lowest, fastest); // where the line enters the plot
@@ -121,8 +146,9 @@ function heat() {
   const contest = data.contests[$("contest").selectedIndex], tuned = data.tuned[contest.op] || [];
   const winners = unique(contest.problems.map(([, times]) => times[0][0]));
   const label = (place) => tuned.map((name) => `${name} ${value(variants[place].config[name])}`).join(", ") || variants[place].key.slice(0, 12);
-  const fill = (place) => (winners.includes(place) ? colour(winners.indexOf(place)) : "var(--line)");
-  legend($("legend"), winners.map((place) => [fill(place), label(place)]));
+  const fill = (place) => (winners.includes(place) ? colour(winners.indexOf(place)) : OTHERS);
+  const losers = contest.problems.some(([, times]) => times.some(([place]) => !winners.includes(place)));
+  legend($("legend"), [...winners.map((place) => [fill(place), label(place)]), ...(losers ? [[OTHERS, "others"]] : [])]);
   spread(contest, label, fill);
   table(contest, label, fill);
 }
@@ -159,7 +185,7 @@ function table(contest, label, fill) {
   const others = names.filter((name) => name !== across && values(name).length > 1);
   const columns = values(across), lines = new Map();
   for (const [sizes, times] of contest.problems) {
-    const line = sizesOf(sizes, others) || "all";
+    const line = sizesOf(sizes, others) || "fastest";
     lines.set(line, (lines.get(line) || new Map()).set(sizes[across], times));
   }
   const top = make("tr", null, {}, make("th", others.join(", ") || "problem", { scope: "col" }), ...columns.map((size) => make("th", `${across} ${size}`, { scope: "col" })));

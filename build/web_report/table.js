@@ -5,6 +5,7 @@ const $ = (id) => document.getElementById(id);
 const AT_ONCE = 40; // rows of an op
 const OPEN = 4; // ops that are open at first
 const SHORTEST = 4; // letters of a key
+const CHANGED = "changed or added";
 
 function make(name, text, attributes, ...children) {
   const element = document.createElement(name);
@@ -39,7 +40,7 @@ const FILTERS = [
   ["wrong", (v) => v.state === "wrong"],
   ["with spills", (v) => v.spilled > 0],
   ["for certain GPUs", (v) => Boolean(v.assumes)],
-  ["changed or added", (v) => Boolean(v.change)],
+  [CHANGED, (v) => Boolean(v.change)],
 ].filter(([, test], at) => at === 0 || variants.some(test));
 
 // Name, value, class, what is printed, a title: what follows the keys of the config in each table.
@@ -55,12 +56,17 @@ const FACTS = [
   ["checked", (v) => STATE[v.state], "", null, "Verified: launched on a GPU and compared with its reference. Emulated: the same without a GPU"],
   ["fastest at", (v) => v.wins ?? 0, "number", (v) => (v.problems ? `${v.wins || 0} of ${v.problems}` : ""), "The measured problems at which it is the fastest"],
   ["of roofline", (v) => v.share ?? -1, "number", (v) => (v.share === undefined ? "" : `${Math.round(v.share * 100)}%`), "The least possible time over the measured one, at its best problem"],
-  ["change", (v) => v.change || ""],
+  ["change", (v) => v.change || "", "", (v) => (v.changes ? unique(v.changes.map(factOf)).join(", ") : v.change || ""), "Added, or the facts that differ from the other cache"],
 ];
+
+// "registers" of "registers 40 -> 44 (+4)".
+const factOf = (text) => data.changed_facts.map(([fact]) => fact).filter((fact) => text.startsWith(`${fact} `)).sort((a, b) => b.length - a.length)[0] || text;
 
 // The columns that tell some variants of an op apart, and what all of them have in common.
 function columnsOf(name, list) {
-  const keys = unique(list.flatMap((v) => Object.keys(v.config))), tuned = new Set(data.tuned[name] || []);
+  const order = data.keys[name] || [], tuned = new Set(data.tuned[name] || []);
+  const rank = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
+  const keys = unique(list.flatMap((v) => Object.keys(v.config))).sort((a, b) => rank(a) - rank(b));
   const varying = keys.filter((key) => several(list.map((v) => value(v.config[key]))));
   const same = keys.filter((key) => !varying.includes(key) && !["", null].includes(list[0].config[key])).map((key) => `${key} ${value(list[0].config[key])}`);
   const facts = FACTS.filter(([fact, get, , print]) => {
@@ -154,7 +160,7 @@ function toggle(op, row, button, one) {
   const facts = [
     ["call", lines(one)], ["signature", one.signature], ["config", one.text], ["key", one.key], ["target", one.target], ["host", one.host],
     ["unpacked", bytes(one.size)], ["device kernels", one.kernels], ["assumes of the GPU", one.assumes], ["verified on", one.verified], ["emulated on", one.emulated],
-    ["wrong", one.wrong], ["changed", (one.changes || []).join("; ")],
+    ["wrong", one.wrong], ["changed", (one.changes || []).join("; ").replaceAll(" -> ", " → ")],
   ];
   for (const [name, text] of facts) {
     if (text) list.append(make("dt", name), make("dd", text, ["call", "key", "signature"].includes(name) ? { class: "mono" } : {}));

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,15 @@ def write_entrance(app: Any, error: Exception | None) -> None:
         Path(app.outdir, "index.html").write_text(text, encoding="utf-8")
 
 
+def copy_pictures(app: Any, error: Exception | None) -> None:
+    """Pictures with a narrow form are plain HTML, whose addresses Sphinx leaves as they are."""
+    pictures = Path(app.srcdir, "docs", "images")
+    if error is None and app.builder.format == "html" and pictures.is_dir():
+        shutil.copytree(pictures, Path(app.outdir, "docs", "images"), dirs_exist_ok=True)
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", add_navigation)
     app.connect("build-finished", write_entrance)
+    app.connect("build-finished", copy_pictures)

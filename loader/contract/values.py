@@ -134,6 +134,10 @@ class Immutable(metaclass=_Values):
 
     def __init__(self: Any, *args: object, **named: object) -> None:
         shape: _Shape = self.__shape__
+        if args and not named and len(args) == len(shape.slots) == len(shape.positional):
+            for slot, value in zip(shape.slots, args, strict=True):
+                slot[1](self, value)
+            return
         if args:
             given = dict(zip(shape.positional, args))  # noqa: B905 - too many are refused below
             if len(args) > len(given) or not given.keys().isdisjoint(named):

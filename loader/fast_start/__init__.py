@@ -9,7 +9,7 @@ piece                      in place of                                  measured
                                                                         not 34 and its import      take under 2 ms
 ``zstandard_backend``      ``import zstandard``                         0.8 ms, not 14.6           zstandard no longer
                                                                                                    imports ``platform``
-``format.rows``            one ``json.loads`` of an op's file           3 ms of 500 artifacts,     ops have only tens
+``format.rows``            one ``json.loads`` of an op's file           1 ms of 500 artifacts,     ops have only tens
                                                                         not 10                     of artifacts
 ``format.patterns``        compiled regular expressions                 see ``Pattern.quick``      every process uses
                                                                                                    these expressions

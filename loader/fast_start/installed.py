@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from precast.loader.import_lock import IMPORT_LOCK
 
 _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20
-_CHUNK = 1 << 16  # a buffer of _LIMIT for each file would take longer to allocate than the files to read
+_CHUNK = 1 << 12  # a buffer of _LIMIT for each file would take longer to allocate than the files to read
 
 Distribution = tuple[str, str, str]  # name, version, folder
 
@@ -37,8 +39,7 @@ class Installed:
             return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
         head = f"[{group}]".encode()
         entries: set[tuple[str, str]] = set()
-        for _, _, folder in self.distributions():
-            data = _read(f"{folder}/entry_points.txt")
+        for data in _entry_point_files(self.distributions()):
             if head in data:
                 entries.update(_section(data.decode("utf-8", "replace"), group))
         return tuple(sorted(entries))
@@ -128,9 +129,23 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
                 yield name.strip(), module
 
 
-def _read(path: str) -> bytes:
+def _entry_point_files(distributions: tuple[Distribution, ...]) -> Iterator[bytes]:
+    """The files of entry points. Each is opened below the folder of its distribution, which is looked up once."""
+    for parent, group in groupby([folder.rpartition("/") for _, _, folder in distributions], itemgetter(0)):
+        try:
+            held = os.open(parent or "/", os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            for _, _, name in group:
+                yield _read(f"{name}/entry_points.txt", held)
+        finally:
+            os.close(held)
+
+
+def _read(path: str, folder: int) -> bytes:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return b""
     try:

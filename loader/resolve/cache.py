@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from precast.loader.regular_file import FLAGS, read_at_most
 if TYPE_CHECKING:
     from precast.loader.resolve.pins import Pins
 
+_BLOBS = "blobs"
 OVERRIDE = "PRECAST_ALLOW_UNSAFE_CACHES"
 
 
@@ -45,6 +46,7 @@ class Cache:
     def __init__(self, path: str | os.PathLike[str], origin: str = "", *, pins: Pins | None = None) -> None:
         self.path = Path(path)
         self.origin = origin or str(path)
+        self._folders = threading.local()  # descriptors of open folders, by name
         self._pinned = pins is not None  # an index that no pin names does not get past __init__
         if not self.path.is_dir():
             raise CacheError(f"{path} is not a folder that can be read: give the folder of a cache")
@@ -76,10 +78,25 @@ class Cache:
     def read(self, blob: Blob) -> bytes:
         """The decoded bytes of a blob, which are exactly those that the index promises."""
         name = f"blobs/{blob.sha256}"
-        data = self._decode(blob, self.file("blobs", blob.sha256, limit=blob.stored, exact=True), name)
+        data = self._decode(blob, self.file(_BLOBS, blob.sha256, limit=blob.stored, exact=True), name)
         if len(data) != blob.size or digest(data) != blob.sha256:
             raise self._corrupt(name, "its content is not what the index promises")
         return data
+
+    @contextmanager
+    def many_blobs(self) -> Iterator[None]:
+        """Within this, the thread reads blobs below one open folder, which was looked up and checked once.
+
+        A folder that cannot be opened, or is not safe, is an error of each blob that is read.
+        """
+        folders = self._folders.__dict__
+        with ExitStack() as stack:
+            with suppress(OSError):
+                held = stack.enter_context(_open_beneath(self.path, (_BLOBS,), os.O_DIRECTORY))
+                if _BLOBS not in folders and self._objection(held, (_BLOBS,)) is None:
+                    folders[_BLOBS] = held[-1]
+                    stack.callback(folders.pop, _BLOBS)
+            yield
 
     def _check_pin(self, pins: Pins) -> None:
         with IMPORT_LOCK:
@@ -141,13 +158,12 @@ class Cache:
         """
         name = "/".join(parts)
         try:
-            with _open_beneath(self.path, parts) as held:
+            with _open_beneath(self.path, parts, held_folder=self._folders.__dict__.get(parts[0])) as held:
                 if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
-                for depth, part in enumerate(held):
-                    unsafe = _unsafe(os.fstat(part), self._pinned)
-                    if unsafe:
-                        raise CacheError(f"{self.path.joinpath(*parts[:depth])} {unsafe}")
+                objection = self._objection(held, parts)
+                if objection:
+                    raise CacheError(objection)
                 data = read_at_most(held[-1], limit + 1)
         except FileNotFoundError:
             raise self._missing(name) from None
@@ -159,6 +175,14 @@ class Cache:
         if len(data) > limit or (exact and len(data) != limit):
             raise self._corrupt(name, f"it should have {'' if exact else 'at most '}{limit} bytes")
         return data
+
+    def _objection(self, held: list[int], parts: tuple[str, ...]) -> str | None:
+        """Why a part of the cache is not safe to use, or None. ``held`` are descriptors of the last parts of a path."""
+        for depth, part in enumerate(held, len(parts) + 1 - len(held)):
+            unsafe = _unsafe(os.fstat(part), self._pinned)
+            if unsafe:
+                return f"{self.path.joinpath(*parts[:depth])} {unsafe}"
+        return None
 
     def _missing(self, name: str) -> CacheError:
         if name == "index.json":
@@ -176,13 +200,20 @@ def _unreadable(path: Path, error: FormatError) -> CacheError:
 
 
 @contextmanager
-def _open_beneath(root: Path, parts: tuple[str, ...]) -> Iterator[list[int]]:
-    """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait."""
-    held = [os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)]
+def _open_beneath(
+    root: Path, parts: tuple[str, ...], flags: int = 0, *, held_folder: int | None = None
+) -> Iterator[list[int]]:
+    """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait.
+
+    ``held_folder`` is a descriptor of the folder of the last part, opened in this way before.
+    """
+    held: list[int] = []
     try:
-        for folder in parts[:-1]:
-            held.append(os.open(folder, FLAGS | os.O_DIRECTORY, dir_fd=held[-1]))
-        held.append(os.open(parts[-1], FLAGS, dir_fd=held[-1]))
+        if held_folder is None:
+            held.append(os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY))
+            for folder in parts[:-1]:
+                held.append(os.open(folder, FLAGS | os.O_DIRECTORY, dir_fd=held[-1]))
+        held.append(os.open(parts[-1], FLAGS | flags, dir_fd=held[-1] if held else held_folder))
         yield held
     finally:
         for descriptor in held:

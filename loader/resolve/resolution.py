@@ -124,12 +124,15 @@ def advice(resolution: Resolution) -> list[str]:
 
 
 def remedy(resolution: Resolution) -> list[str]:
-    """What to do about a missing variant: the manifest lines that would build it, or the command that verifies it."""
+    """What to do about a missing variant: the manifest lines that would build it, unless it is built already."""
     fits = [r for r in resolution.rejected if len(r.differing) == len(resolution.rejected[0].differing)][:3]
     required = resolution.request.verified
     if required and any(_only_unproven(r, resolution.machine, required) for r in fits):
         how = "--emulate --record'" if required == "emulated" else "--record' on such a GPU"
         return [f"it is built: run 'precast verify CACHE {how}, or ask without verified"]
+    elsewhere = [r.candidate.artifact.target for r in fits if not r.differing and len(r.reasons) == 1]
+    if resolution.machine.capability is None and elsewhere:
+        return [f"it is built: run this where there is such a GPU, or give target='{elsewhere[0]}' to resolve for it"]
     here = any(not r.differing and unmet(r.candidate.artifact, resolution.machine) for r in fits)
     build = "precast build --profile-from-device' on this GPU" if here else "precast build'"
     lines = [f"to build it, put this in a manifest, run '{build}, and install the cache:"]

@@ -100,8 +100,26 @@ def test_a_bar_is_as_long_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_of_figures_begins_with_plots() -> None:
     """And no page begins with what its author must not do."""
     text = text_of("docs/performance.md")
-    assert text.index("](images/memory-bound.svg)") < text.index("](images/calls.svg)") < text.index("\n| ")
+    assert text.index("images/memory-bound.svg") < text.index("images/calls.svg") < text.index("\n| ")
     assert not [page for page in PAGES if "do not edit" in text_of(page)]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md", "docs/performance.md", "docs/serving.md"])
+def test_each_picture_of_a_page_has_a_form_for_a_telephone(page: str) -> None:
+    """A wide one would be shrunk there until nobody can read it."""
+    found = re.findall(
+        r'<picture><source media="\(max-width: 640px\)" srcset="([^"]+)-narrow\.svg">'
+        r'<img alt="[^"]{5,}" src="([^"]+)\.svg"></picture>',
+        text_of(page),
+    )
+    assert found and len(found) == text_of(page).count(".svg") / 2
+    for narrow, wide in found:
+        assert narrow == wide
+        widths = [
+            ElementTree.parse((ROOT / page).parent / f"{wide}{form}.svg").getroot().attrib["width"]
+            for form in ("-narrow", "")
+        ]
+        assert widths == ["368", "736"]
 
 
 @pytest.mark.parametrize("name", DRAWERS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.documentation.site import MISSING, SITE, build, installed
-from tests.helpers.pages import PAGES, text_of
+from tests.helpers.pages import PAGES, prose, text_of
 from tests.helpers.source_tree import ROOT
 
 needs_sphinx = pytest.mark.skipif(not installed(), reason=MISSING)
@@ -65,6 +65,8 @@ def test_the_pictures_are_there(site: Path) -> None:
     for page in PAGES:
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text_of(page)):
             assert (site / "_images" / Path(picture).name).is_file(), f"{page}: {picture}"
+        for picture in re.findall(r' (?:src|srcset)="([^"]+)"', prose(page)):
+            assert (site / page).parent.joinpath(picture).is_file(), f"{page}: {picture}"
 
 
 WRONG = {

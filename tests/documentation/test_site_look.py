@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.documentation.site import MISSING, build, installed
-from tests.helpers.web import browser
+from tests.helpers.web import browser, contrast
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,6 +19,7 @@ pytestmark = [
 ]
 STYLE = "return getComputedStyle(document.querySelector(arguments[0]), arguments[2] || null)[arguments[1]]"
 DARK = "rgb(13, 17, 23)"
+LOOKED_AT = ("docs/README", "docs/tutorial", "docs/performance", "docs/reference/cli", "README")
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,27 @@ def test_pictures_follow_the_theme_that_the_reader_chose(chromium: Any, site: Pa
     )
 
 
-@pytest.mark.parametrize("page", ["docs/README", "docs/tutorial", "docs/performance", "docs/reference/cli", "README"])
+@pytest.mark.parametrize("name", ["dark", "light"])
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_each_text_can_be_read(chromium: Any, site: Path, page: str, name: str) -> None:
+    browser.theme(chromium, name)
+    chromium.get((site / f"{page}.html").as_uri())
+    assert contrast.too_low(chromium) == []
+
+
+@pytest.mark.parametrize("page", ["docs/README", "docs/performance", "README"])
+def test_a_narrow_screen_gets_pictures_in_which_texts_keep_their_size(chromium: Any, site: Path, page: str) -> None:
+    all_of = "return [...document.querySelectorAll('article picture > img')]"
+    shown = f"{all_of}.map(i => [i.currentSrc, i.width / i.naturalWidth])"
+    with browser.screen(chromium, 400):
+        chromium.get((site / f"{page}.html").as_uri())
+        narrow = chromium.execute_script(shown)
+    assert narrow and all(name.endswith("-narrow.svg") and scale > 0.95 for name, scale in narrow)
+    chromium.get((site / f"{page}.html").as_uri())
+    assert not [name for name, _ in chromium.execute_script(shown) if name.endswith("-narrow.svg")]
+
+
+@pytest.mark.parametrize("page", LOOKED_AT)
 def test_a_narrow_screen_scrolls_tables_and_not_the_page(chromium: Any, site: Path, page: str) -> None:
     with browser.screen(chromium, 400):
         chromium.get((site / f"{page}.html").as_uri())

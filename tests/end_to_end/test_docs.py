@@ -98,7 +98,7 @@ def test_the_ten_lines_of_the_readme_work(tmp_path: Path, precast: Run, no_torch
 def test_the_readme_opens_with_a_picture_and_lines_that_work() -> None:
     """A picture, then at most ten lines for each side, before the first plot; no table."""
     text = text_of("README.md")
-    shown = ["](docs/images/pipeline-short.svg)", "```sh", "```python", "](docs/images/glance.svg)"]
+    shown = ['src="docs/images/pipeline-short.svg"', "```sh", "```python", 'src="docs/images/glance.svg"']
     places = [text.index(mark) for mark in shown]
     assert places == sorted(places) and "\n|" not in text
     typed = [
@@ -107,6 +107,17 @@ def test_the_readme_opens_with_a_picture_and_lines_that_work() -> None:
         for line in block.splitlines()
     ]
     assert len([line for line in typed if line.strip()]) <= 10
+
+
+def test_the_blocks_of_the_readme_need_no_scrolling_on_a_code_host() -> None:
+    """Whose column has room for 92 letters of code."""
+    assert not [
+        line
+        for kind in ("sh", "python", "yaml")
+        for b in blocks("README.md", kind)
+        for line in b.splitlines()
+        if len(line) > 92
+    ]
 
 
 def test_the_readme_shows_lines_of_the_example() -> None:

@@ -65,6 +65,7 @@ def built(manifests: Iterable[str], targets: Sequence[str], scratch: Path) -> tu
         if targets and not chosen:
             left_out.append(f"{name}: it is for none of {', '.join(targets)}")
             continue
+        print(f"building {name}", flush=True)
         cache = scratch / Path(name).stem
         words = [word for target in chosen for word in ("--target", target)]
         done = precast("build", ROOT / name, "-o", cache, *words, check=False)

@@ -43,6 +43,7 @@ class Built:
     change: Callable[[Artifact], Artifact] = lambda a: a
     content: Callable[[str], bytes] = lambda dtype: f"library for {dtype}".encode() * 50
     kind: str = "object"
+    texts: tuple[bytes, ...] = ()
 
     def write(self, path: Path) -> Path:
         contents, artifacts = {}, []
@@ -54,7 +55,9 @@ class Built:
             contents[uncompressed(code).sha256] = code
         op = UncompressedOp(keys=self.keys, doc=self.doc, artifacts=tuple(artifacts))
         runtimes = [self.runtime or RUNTIMES[self.host]] if self.kind == "object" else []
-        for name, data in pack_ops(self.name, self.tools, runtimes, {"scale": op}, contents, threads=1).items():
+        texts = {uncompressed(text).sha256: text for text in self.texts}
+        files = pack_ops(self.name, self.tools, runtimes, {"scale": op}, contents, threads=1, texts=texts)
+        for name, data in files.items():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(data)
         return path

@@ -122,7 +122,7 @@ def _excess(tiles: Tiles) -> str | None:
 
 
 def _registers(keys: int, size_v: int, *, in_registers: bool) -> int:
-    """Of a thread: scores and results in float32, and weights of 16 bits."""
+    """Registers of a thread: scores and results in float32, and weights of 16 bits."""
     return (keys + size_v) // 2 + (keys // 4 if in_registers else 0)
 
 

@@ -111,8 +111,8 @@ class Resident(FlashAttentionForwardSm90):
                 held = cute.make_rmem_tensor((_VECTOR,), self.dtype)
                 cute.autovec_copy(cute.make_tensor(source.iterator, cute.make_layout(_VECTOR)), held)
                 start = cute.crd2idx((self._place(m_block * self.tile_m + own), column * _VECTOR), out.layout)
-                place = cute.make_tensor((out.iterator + start).align(16), cute.make_layout(_VECTOR))
-                cute.autovec_copy(held, place)
+                target = cute.make_tensor((out.iterator + start).align(16), cute.make_layout(_VECTOR))
+                cute.autovec_copy(held, target)
 
     def _place(self, row: Int32) -> Any:
         """The coordinate of a row of a head's queries."""

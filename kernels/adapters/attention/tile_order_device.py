@@ -1,9 +1,10 @@
 """Orders of tiles for blocks that stay: which tile of which head each block of a grid takes, one after the other.
 
 Every block takes a tile of each round of as many tiles as there are blocks, in every second round from the other end.
-Tiles come by their number of keys, longest first, and where heads do not fit the L2 cache together, by groups of heads
-that do; every second group comes in the reverse order, so that neighbours in time are of nearly one length. No counter
-in memory is needed, and no block gets much more than its share.
+With a causal mask, tiles come by their number of keys, longest first, and where heads do not fit the L2 cache together,
+by sections of heads that do; every second section comes in the reverse order, so that neighbours in time are of nearly
+one length. Without, all tiles of the heads that share keys come together. No counter in memory is needed, and no block
+gets much more than its share.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cutlass.cute import FastDivmodDivisorV2
 from flash_attn.cute.tile_scheduler import SchedulingMode, TileSchedulerArguments, WorkTileInfo
 from quack.cute_dsl_utils import ParamsBase
 
-_CACHED = 40 << 20  # bytes of keys and values that stay in an L2 cache of 50 MB beside queries and results
+_CACHED = 20 << 20  # bytes of keys and values: an L2 cache of 50 MB is two, each with what its multiprocessors read
 
 
 @dataclass
@@ -98,12 +99,13 @@ class DenseRounds(Rounds):
             heads = args.num_head * args.num_batch
             bytes_of_head = Int64(args.seqlen_k) * (args.headdim + args.headdim_v) * args.element_size
             cached = Int32(Int64(_CACHED) // cutlass.max(bytes_of_head, Int64(1)))
-            section = cutlass.max(cutlass.min(cutlass.max(cached, Int32(1)) * group, heads), Int32(1))
+            together = cutlass.max(cached, Int32(1)) * group if const_expr(args.lpt) else Int32(group)
+            section = cutlass.max(cutlass.min(together, heads), Int32(1))
             rest = heads % section
             return DenseRounds.Params(
                 tiles=args.num_block * heads,
                 heights=args.num_block,
-                sections=cute.ceil_div(heads, section),
+                sections=(heads + section - 1) // section,
                 section=section,
                 whole=heads // section,
                 by_section_tiles=FastDivmodDivisorV2(cutlass.max(section * args.num_block, Int32(1))),
@@ -168,12 +170,13 @@ class PackedRounds(Rounds):
             bytes_of_head = Int64(args.seqlen_k) * (args.headdim + args.headdim_v) * args.element_size
             cached = Int32(Int64(_CACHED) // cutlass.max(bytes_of_head, Int64(1)))
             rows = args.tile_shape_mn[0]
+            together = cutlass.max(cached, Int32(1)) * group if const_expr(args.lpt) else Int32(group)
             return PackedRounds.Params(
                 starts=args.mCuSeqlensQ,
                 sequences=args.num_batch,
                 heads=args.num_head,
                 most=((args.total_q + args.num_batch * (rows - 1)) // rows) * args.num_head,
-                section=cutlass.max(cutlass.min(cutlass.max(cached, Int32(1)) * group, args.num_head), Int32(1)),
+                section=cutlass.max(cutlass.min(together, args.num_head), Int32(1)),
                 rows=rows,
                 packed=args.qhead_per_kvhead_packgqa,
                 falling=args.lpt,
@@ -182,11 +185,11 @@ class PackedRounds(Rounds):
         @cute.jit
         def height(self, sequence: Int32) -> Int32:
             """How many tiles a sequence has; none where there is no such sequence."""
-            found = Int32(0)
+            tiles = Int32(0)
             if sequence < self.sequences:
                 tokens = self.starts[sequence + 1] - self.starts[sequence]
-                found = cute.ceil_div(tokens * self.packed, self.rows)
-            return found
+                tiles = cute.ceil_div(tokens * self.packed, self.rows)
+            return tiles
 
         @cute.jit
         def above(self, level: Int32) -> Int32:
@@ -255,11 +258,11 @@ class PackedRounds(Rounds):
             end, beyond = self.tallest, Int32(0)  # a level that is too high, and how many tiles are there or further
             while end - level > 1:
                 middle = (level + end) // 2
-                found = params.above(middle)
-                if found > unit:
+                count = params.above(middle)
+                if count > unit:
                     level = middle
                 else:
-                    end, beyond = middle, found
+                    end, beyond = middle, count
             sequence = params.taller(level, unit - beyond)
         return WorkTileInfo((level, head, sequence, Int32(0)), valid)
 

@@ -1,16 +1,16 @@
 """The estimate: which variant is fastest on a problem, by measurements of this and other problems.
 
-For a measured problem, its own row decides. Between measurements, the times of the nearest rows are scaled: each
-variant's time is multiplied by the work of its tiles on this problem, divided by their work on the measured one, and
-nearer rows have more weight. So a variant whose last wave of tiles is almost empty on this problem is estimated to be
-slow, even if it was fast on a problem close by.
+For a measured problem, its own row decides. Between measurements, each of the nearest rows says how long every variant
+would take on this problem, and nearer rows have more weight. Where tilings are known, a variant's time there is that of
+a launch, which is always the same, and a rest, which grows with the whole waves of its tiles: so a variant whose last
+wave of tiles is almost empty on this problem is estimated to be slow, even if it was fast on a problem close by.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from precast.loader.contract.format.target import Capability
@@ -18,10 +18,14 @@ from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured
 from precast.loader.contract.values import Immutable
 
-# Chosen on matrix products of sizes that were left out of the measurements. Other values near these do about as well.
-_ROWS = 8
-_FALL = 4  # the weight of a row falls with this power of its distance
+# Chosen on matrix products: for the sizes of each layer, by the measurements of all other layers. Other values near
+# these do about as well.
+_ROWS = 12
+_FALL = 3  # the weight of a row falls with this power of its distance
 _NEAR = 0.05  # added to a distance, so that two rows that almost match the problem both count
+_LAUNCH = 6.0  # microseconds of any launch; what does not take twice as long has a rest, too
+_REST = 0.3  # the least share of a time that is the rest
+_LACKING = 1.6  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless
 
 
 def _point(problem: Mapping[str, int], axes: Iterable[str]) -> list[float]:
@@ -32,7 +36,7 @@ def _point(problem: Mapping[str, int], axes: Iterable[str]) -> list[float]:
 class Choice(Immutable):
     """The artifact that is fastest by measurements. ``gpu`` is the name of the machine's GPU, if it is known.
 
-    ``measured`` is the nearest measurement; it is ``exact`` if it is of this problem.
+    ``measured`` is the nearest measurement of it; it is ``exact`` if it is of this problem.
     """
 
     key: str
@@ -81,12 +85,12 @@ class Estimate:
         near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
         # The first of equally near ones decides, whatever the order of the table.
         near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu, m.capability))
-        self._rows = [_Row(m, _point(m.problem, self._axes), self._order) for m in near]
+        self._rows = [_Row(m, _point(m.problem, self._axes)) for m in near]
 
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:
         """The artifact that should be fastest on a problem; None if nothing was measured.
 
-        It is one of those with a time in the nearest row. If several are equally near, the one with the smallest sizes
+        It is one of those with a time in any of the nearest rows. Of equally near ones, that with the smallest sizes
         counts.
         """
         if not self._rows:
@@ -96,61 +100,67 @@ class Estimate:
         rows = [(distance, self._rows[position]) for distance, position in heapq.nsmallest(_ROWS, ranked)]
         least, first = rows[0]
         nearest = first.measured
-        keys = [key for key in self._order if key in nearest.times]
         if least == 0:
+            keys = [key for key in self._order if key in nearest.times]
             return Choice(min(keys, key=lambda key: nearest.times[key]), nearest, self._gpu)
-        losses = dict.fromkeys(keys, 0.0)
-        work: dict[
-            int, float
-        ] = {}  # on this problem, by the identity of a tiling, since the rows of a table share tilings
+        tilings: dict[str, Tiling] = {}
+        for _, row in reversed(rows):
+            tilings.update(row.measured.tilings)
+        keys = [key for key in self._order if any(key in row.measured.times for _, row in rows)]
+        works = None
+        if all(key in tilings for key in keys):  # a time that is carried over and one that is not cannot be compared
+            shared: dict[int, _Work] = {}  # the artifacts of a table have a few tilings
+            works = {k: shared.setdefault(id(tilings[k]), _Work(tilings[k], self._axes)) for k in keys}
+        took = dict.fromkeys(keys, 0.0)
         for distance, row in rows:
             weight = (distance + _NEAR) ** -_FALL
-            for key, loss in row.losses(problem, work, keys):
-                losses[key] += weight * loss
-        return Choice(min(losses.items(), key=itemgetter(1))[0], nearest, self._gpu, exact=False)
+            for key, estimated in row.estimates(keys, works, problem):
+                took[key] += weight * math.log(estimated)
+        best = min(took.items(), key=itemgetter(1))[0]
+        measured = next(row.measured for _, row in rows if best in row.measured.times)
+        return Choice(best, measured, self._gpu, exact=False)
+
+
+class _Work:
+    """The work of a tiling on problems. Each is asked for many times, and several artifacts have the same tiling."""
+
+    __slots__ = ("_others", "_tiling")
+
+    def __init__(self, tiling: Tiling, axes: Iterable[str]) -> None:
+        self._tiling, self._others = tiling, [axis for axis in axes if axis not in tiling.tile]
+
+    def of(self, problem: Mapping[str, int]) -> float:
+        """In units that are the same for all problems: an axis that is not cut, such as k, is work of each tile."""
+        work = self._tiling.work(problem)
+        for axis in self._others:
+            work *= max(1, problem[axis])
+        return work
 
 
 class _Row:
-    """A measurement: its point among the others, and the logarithm of each time for a unit of work.
+    """A measurement, its point among the others, and the rest of each time for a unit of work."""
 
-    Work counts only if the tiling of every artifact is known: a scaled time and one that is not scaled cannot be
-    compared.
-    """
+    __slots__ = ("_units", "measured", "point")
 
-    __slots__ = ("_keys", "_logs", "_tilings", "measured", "point")
+    def __init__(self, measured: Measured, point: list[float]) -> None:
+        self.measured, self.point = measured, point
+        self._units: dict[str, float] = {}
 
-    def __init__(self, measured: Measured, point: list[float], keys: Iterable[str]) -> None:
-        self.measured, self.point, self._keys = measured, point, keys
-        self._logs: dict[str, float] = {}
-        self._tilings: dict[str, Tiling] = {}
-
-    def losses(
-        self, problem: Mapping[str, int], work: dict[int, float], keys: Iterable[str]
+    def estimates(
+        self, keys: Sequence[str], works: Mapping[str, _Work] | None, problem: Mapping[str, int]
     ) -> Iterator[tuple[str, float]]:
-        """How much slower each artifact is than the best of them on a problem, as a logarithm.
-
-        An artifact without a time in this row counts as the slowest.
-        """
-        if not self._logs:
-            self._take()
-        scaled = {key: self._logs[key] for key in keys if key in self._logs}
-        if not scaled:
+        """The microseconds of each artifact on a problem, by this row alone."""
+        times = self.measured.times
+        lacking = _LACKING * min(times[key] for key in keys if key in times)
+        if works is None:
+            for key in keys:
+                yield key, times.get(key, lacking)
             return
-        for key, tiling in self._tilings.items():
-            if key in scaled:
-                if id(tiling) not in work:
-                    work[id(tiling)] = math.log(tiling.work(problem))
-                scaled[key] += work[id(tiling)]
-        best, worst = min(scaled.values()), max(scaled.values())
+        if not self._units.keys() >= works.keys():
+            there = {work: work.of(self.measured.problem) for work in {works[key] for key in keys}}
+            for key in keys:
+                time = times.get(key, lacking)
+                self._units[key] = max(time - _LAUNCH, _REST * time) / there[works[key]]
+        here = {work: work.of(problem) for work in {works[key] for key in keys}}
         for key in keys:
-            yield key, scaled.get(key, worst) - best
-
-    def _take(self) -> None:
-        """Compute the logarithms. Only rows that are near some problem need them."""
-        times, tilings = self.measured.times, self.measured.tilings
-        keys = [key for key in self._keys if key in times]
-        if all(key in tilings for key in keys):
-            self._tilings = {key: tilings[key] for key in keys}
-        for key in keys:
-            done = math.log(tilings[key].work(self.measured.problem)) if self._tilings else 0.0
-            self._logs[key] = math.log(times[key]) - done
+            yield key, _LAUNCH + self._units[key] * here[works[key]]

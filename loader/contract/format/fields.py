@@ -51,7 +51,7 @@ def parse_json(text: str, *, most: int = MOST_VALUES) -> Any:
     if values_in(text, most) > most:  # first: an empty list of two bytes takes a hundred in memory
         raise FormatError(f"more than the {most} values that this reader takes at once")
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+        return _DECODER.decode(text)
     except FormatError:
         raise
     except RecursionError:
@@ -75,6 +75,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(text: str) -> Any:
     raise FormatError(f"{text} is not a number that a file may hold")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)  # json.loads would make one each time
 
 
 def as_object(value: object) -> Object:

@@ -58,10 +58,11 @@ class OpReader:
     @classmethod
     def decode(cls, data: bytes, *, op: str, path: str = "") -> OpReader:
         """Read the file of ``op``. Raises a FormatError for the file of another op; ``path`` is for later errors."""
-        text = fields.read_text(data, limit=OP_LIMIT)
-        parts = split(text, path)
-        head, tuning = split_tuning(parts[0] if parts else text)
-        root = fields.as_object(fields.parse_json(head))
+        if len(data) > OP_LIMIT:
+            raise FormatError(f"{len(data)} bytes of JSON, more than the {OP_LIMIT} this reader takes")
+        parts = split(data, path)
+        head, tuning = split_tuning(parts[0] if parts else data)
+        root = fields.as_object(fields.read_json(head, limit=OP_LIMIT))
         check_version(root, OP_FORMAT)
         fields.known(root, ("format", "version", "op", "doc", "keys", "artifacts", "tuning"))
         if fields.get(root, "op", str) != op:
@@ -73,7 +74,7 @@ class OpReader:
             keys=fields.items(root, "keys", parse_key, most=256),
             doc=fields.get(root, "doc", str, ""),
             rows=rows,
-            tables=_tables(root) if tuning is None else lambda: _tables({"tuning": fields.parse_json(tuning)})(),
+            tables=_tables(root) if tuning is None else lambda: _tables(_tuning_alone(tuning))(),
         )
 
     def artifact(self, position: int) -> Artifact:
@@ -92,18 +93,14 @@ class OpReader:
     ) -> list[int]:
         """The positions of the rows in a bucket. ``bucket_of`` is called once for each row, with its config.
 
-        All configs of the bucket have ``sign``, a key and its value, where it is not None. The first lookup tests that
-        alone: most processes look up one variant of an op, which is quicker without a table of all rows.
+        All configs of the bucket have ``sign``, a key and its value, where it is not None. The first lookup searches
+        for that: most processes look up one variant of an op, which is quicker without a table of all rows.
         """
         if self._positions is None and sign is not None and not self._looked_up and len(self.rows) <= _FEW:
             self._looked_up = True
-            name, value = sign
-            configs = self.rows.configs
-            try:
-                few = [position for position, config in enumerate(configs) if config.get(name) == value]
-                return [position for position in few if bucket_of(configs[position]) == bucket]
-            except (AttributeError, TypeError):
-                pass
+            positions = self._searched(bucket_of, bucket, sign)
+            if positions:
+                return positions
         if self._positions is None:
             table: dict[Hashable, list[int]] = {}
             for position, config in enumerate(self.rows.configs):
@@ -113,6 +110,19 @@ class OpReader:
                     table.setdefault(None, []).append(position)
             self._positions = table
         return sorted(self._positions.get(bucket, []) + self._positions.get(None, []))
+
+    def _searched(
+        self, bucket_of: Callable[[Any], Hashable], bucket: Hashable, sign: tuple[str, object]
+    ) -> list[int] | None:
+        """The rows of a bucket, among those that have its sign; None where a table of all rows is the quicker way."""
+        name, value = sign
+        few = self.rows.having(name, value)
+        try:
+            if few is None:
+                few = [position for position, config in enumerate(self.rows.configs) if config.get(name) == value]
+            return [position for position in few if bucket_of(self.rows.config(position)) == bucket]
+        except (AttributeError, TypeError):  # a config that is not one
+            return None
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
@@ -143,8 +153,15 @@ def _tables(root: fields.Object) -> Callable[[], tuple[Mapping[str, Any], ...]]:
     return lambda: tables
 
 
+def _tuning_alone(tuning: bytes) -> fields.Object:
+    return {"tuning": fields.read_json(tuning, limit=OP_LIMIT)}
+
+
 def _refuse_repeated_keys(rows: Rows) -> None:
     """A key identifies an artifact, so no two artifacts may have the same key."""
+    keys = [key for key in rows.keys if isinstance(key, str)]
+    if len(set(keys)) == len(keys):
+        return
     seen: set[str] = set()
     for position, key in enumerate(rows.keys):
         if isinstance(key, str):

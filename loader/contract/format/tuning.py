@@ -20,6 +20,7 @@ _SIZE = 2**63 - 1
 _VARIANTS = 10_000
 MOST_ROWS = 40_000  # of all tables of an op
 _REMEMBERED = 1000
+_NUMBERS = {float, int, type(None)}
 
 
 class Measured(Immutable, kw_only=True):
@@ -81,21 +82,48 @@ def _time(value: object) -> float:
 
 
 def to_tables(measured: Iterable[Measured]) -> list[dict[str, Any]]:
-    """The tables of an op's file: one for the rows of one GPU with the same axes and the same variants.
+    """The tables of an op's file: one for the rows of one GPU with the same axes, unless tilings of a variant differ.
 
-    ``rows`` hold numbers alone: the sizes in the order of ``axes``, and the times in the order of ``variants``.
+    ``rows`` hold numbers alone: the sizes in the order of ``axes``, and the times in the order of ``variants``; null for
+    a variant without a time.
     """
-    tables: dict[tuple[Any, ...], dict[str, Any]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...]], list[_Columns]] = {}
     for row in sorted(measured, key=lambda m: m.place):
-        axes, keys = sorted(row.problem), sorted(row.times)
-        variants = [_variant(key, row.tilings.get(key)) for key in keys]
-        columns = (str(row.capability), row.gpu, tuple(axes), canonical(variants))
-        if columns not in tables:
-            machine = {"capability": str(row.capability), "gpu": row.gpu}
-            tables[columns] = {**machine, "axes": axes, "rows": [], "variants": variants}
-        sizes, times = [row.problem[axis] for axis in axes], [row.times[key] for key in keys]
-        tables[columns]["rows"].append({"problem": sizes, "times": times})
-    return [tables[columns] for columns in sorted(tables)]
+        columns = groups.setdefault((str(row.capability), row.gpu, tuple(sorted(row.problem))), [])
+        fitting = next((one for one in columns if one.fits(row)), None)
+        if fitting is None:
+            fitting = _Columns()
+            columns.append(fitting)
+        fitting.add(row)
+    return [
+        {"capability": capability, "gpu": gpu, "axes": list(axes), **columns.to_json(axes)}
+        for (capability, gpu, axes), tables in sorted(groups.items())
+        for columns in tables
+    ]
+
+
+class _Columns:
+    """The rows of a table, and the tiling of each of its variants, or None."""
+
+    def __init__(self) -> None:
+        self.rows: list[Measured] = []
+        self.tilings: dict[str, Tiling | None] = {}
+
+    def fits(self, row: Measured) -> bool:
+        """Whether no variant of a row has another tiling here."""
+        return all(self.tilings.get(key, row.tilings.get(key)) == row.tilings.get(key) for key in row.times)
+
+    def add(self, row: Measured) -> None:
+        self.rows.append(row)
+        self.tilings.update((key, row.tilings.get(key)) for key in row.times)
+
+    def to_json(self, axes: Iterable[str]) -> dict[str, Any]:
+        keys = sorted(self.tilings)
+        rows = [
+            {"problem": [row.problem[axis] for axis in axes], "times": [row.times.get(key) for key in keys]}
+            for row in self.rows
+        ]
+        return {"rows": rows, "variants": [_variant(key, self.tilings[key]) for key in keys]}
 
 
 def _variant(key: str, tiling: Tiling | None) -> dict[str, Any]:
@@ -141,19 +169,23 @@ def _rows(table: object, most: int) -> list[Measured]:
         if len(sizes) != len(axes) or len(times) != len(keys):
             raise FormatError("expected a size for each axis and a time for each variant")
         problem = dict(zip(axes, sizes, strict=True))
-        measured = dict(zip(keys, times, strict=True))
-        return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=tilings)
+        measured = {key: time for key, time in zip(keys, times, strict=True) if time is not None}
+        if not measured:
+            raise FormatError("no variant has a time: leave the problem out", "times")
+        told = tilings if len(measured) == len(keys) else {k: t for k, t in tilings.items() if k in measured}
+        return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=told)
 
     return list(fields.items(data, "rows", row, most=most))
 
 
-def _times(data: fields.Object, count: int) -> Sequence[float]:
+def _times(data: fields.Object, count: int) -> Sequence[float | None]:
     """The times of a row. A table has tens of thousands, so right ones are recognised together."""
     times = data.get("times")
-    plain = isinstance(times, list) and len(times) == count and {float, int}.issuperset(map(type, times))
-    if plain and times and min(times) > 0 and max(times) <= LONGEST:
-        return [*map(float, times)]
-    return fields.items(data, "times", _time, most=count)
+    if isinstance(times, list) and len(times) == count and _NUMBERS.issuperset(map(type, times)):
+        known = [time for time in times if time is not None]
+        if known and min(known) > 0 and max(known) <= LONGEST:
+            return [time if time is None else float(time) for time in times]
+    return fields.items(data, "times", lambda time: None if time is None else _time(time), most=count)
 
 
 def _parse_variant(value: object) -> tuple[str, Tiling | None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.diff import difference
+from precast.build.cache.pack import uncompressed
 from precast.loader.contract.format.artifact import Artifact, Resources
 from tests.helpers.caches import SCALE_KEYS
 from tests.helpers.forks.forked_process import run
@@ -37,6 +38,19 @@ def test_resources_and_bytes(tmp_path: Path) -> None:
         assert f"scale x86_64: {line}" in said
     assert "scale x86_64: bytes 950 -> 100 (-850)" in said, said
     assert not [line for line in said if "stack" in line]
+
+
+def test_a_fact_that_only_one_of_two_has(tmp_path: Path) -> None:
+    """PTX that one build kept: a cache compared with an older one, and the other way round."""
+    text = b"// the code"
+
+    def kept(a: Artifact) -> Artifact:
+        return replace(a, ptx=uncompressed(text))
+
+    without, with_ptx = Built(dtypes=("float16",)), Built(dtypes=("float16",), change=kept, texts=(text,))
+    digest = uncompressed(text).sha256[:12]
+    assert f"scale x86_64: ptx none -> {digest}" in changes(tmp_path / "a", without, with_ptx)
+    assert f"scale x86_64: ptx {digest} -> none" in changes(tmp_path / "b", with_ptx, without)
 
 
 def test_what_is_said_of_a_whole_cache(tmp_path: Path) -> None:

@@ -37,6 +37,14 @@ def test_kernels_of_different_packages_share_no_worker() -> None:
     assert len(set(groups)) == 3
 
 
+def test_our_own_kernels_share_workers_across_their_folders() -> None:
+    """They import the compiler and no library, so a build of a hundred small ones starts no worker for each folder."""
+    sources = [f"precast.kernels.{name}:f" for name in ("own.norms.rmsnorm", "own.reductions.reduce", "gemm")]
+    sources.append("precast.kernels.own_too.norms.rmsnorm:f")
+    groups = [Task(replace(variant(1), source=source), 1.0).group for source in sources]
+    assert groups[0] == groups[1] and len(set(groups)) == 3
+
+
 def test_a_worker_is_not_started_for_less_than_its_start_takes() -> None:
     schedule = Schedule([Task(variant(n), START / 4) for n in range(4)])
     assert schedule.first() is not None

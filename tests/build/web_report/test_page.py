@@ -2,66 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from precast.build.bench.report import Report, Row
-from precast.build.cache.annotate import Measurements, tune
-from precast.build.cache.contents import CacheContents
-from precast.build.web_report.page import page
-from precast.build.web_report.page_data import page_data
-from precast.kernels.authoring.timing.bench import Timing
-from precast.kernels.authoring.timing.ceilings import Ceilings
-from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured
-from precast.loader.contract.values import replace
-from precast.loader.resolve.cache import Cache
-from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
-from tests.helpers.web import browser
+from tests.helpers.web import browser, contrast
 
 pytestmark = pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
-HOSTILE = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"
-DTYPES, THREADS = ("bfloat16", "float16", "float32"), (64, 128, 256, 512)
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a cache with twelve variants, measurements, times, and texts that would like to be markup."""
-    folder = tmp_path_factory.mktemp("page")
-    native = Native(folder / "native")
-    native.folder.mkdir()
-    writer = CacheWriter(name="shown")
-    writer.runtime(*native.runtime())
-    rows = []
-    for dtype in DTYPES:
-        for threads in THREADS:
-            blob = writer.keep(native.entry(offset=threads * 10 + len(dtype)) + b"\0" * threads)
-            rows.append(artifact(blob, {"dtype": dtype, "layout": HOSTILE, "threads": threads}))
-    writer.op("scale", rows, keys=SCALE_KEYS)
-    writer.ops["scale"] = replace(writer.ops["scale"], doc=HOSTILE)
-    cache = writer.write(folder / "cache")
-    times = {row.key: 10.0 + place for place, row in enumerate(rows)}
-    measured = [
-        Measured(gpu="NVIDIA H200", capability=Capability(9, 0), problem={"m": m, "n": n}, times=times)
-        for m in (1, 16, 128) for n in (64, 4096)
-    ]  # fmt: skip
-    tune(Cache(cache), [Measurements({"scale": tuple(measured)})])
-    timing = Timing(problem={"n": 8}, microseconds=200.0, spread=1.0, bytes=400_000_000, written=0)
-    timed = tuple(Row(op="scale", key=row.key, target="sm_90a", config=row.config, timing=timing) for row in rows[:3])
-    ceilings = Ceilings(bandwidth=4000.0, rates={}, l2=0)
-    bench = Report(gpu="NVIDIA H200", capability=Capability(9, 0), ceilings=ceilings, rows=timed)
-    path = folder / "report.html"
-    path.write_text(page(page_data(CacheContents.open(cache), bench=bench, seconds=1700000000)))
-    return path
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser.browser() as driver:
-        yield driver
 
 
 @pytest.fixture
@@ -131,12 +79,12 @@ def test_the_line_of_a_variant_is_copied(opened: Any) -> None:
     assert line.endswith(" kernel(x, y, factor)")
 
 
-def test_a_variant_opens_by_the_keyboard_and_tells_all(opened: Any) -> None:
+def test_a_variant_opens_by_the_keyboard_and_tells_all(opened: Any, hostile: str) -> None:
     button = opened.find_element("css selector", "#table tbody button.open")
     button.send_keys("\ue007")  # Enter
     assert button.get_attribute("aria-expanded") == "true"
     details = opened.find_element("css selector", "#table .details").text
-    assert "loader.get('scale'" in details and HOSTILE in details
+    assert "loader.get('scale'" in details and hostile in details
     assert "signature\n(x: " in details
     button.send_keys("\ue007")
     assert not opened.find_elements("css selector", "#table .details")
@@ -164,7 +112,7 @@ def test_who_wins_where_is_a_table(opened: Any) -> None:
     assert heads == ["n", "m 1", "m 16", "m 128"]
     cells = opened.find_elements("css selector", "#heat td")
     assert len(cells) == 6 and all("threads 64" in cell.get_attribute("title") for cell in cells)
-    assert opened.find_element("id", "legend").text == "threads 64"
+    assert opened.find_element("id", "legend").text.split() == ["threads", "64others"]
 
 
 @pytest.mark.parametrize("name", ["dark", "light"])
@@ -178,11 +126,11 @@ def test_it_follows_the_theme_and_takes_another(opened: Any, name: str) -> None:
     assert opened.execute_script(paper) == (light if name == "dark" else dark)
 
 
-def test_the_keys_that_differ_are_columns_and_the_others_a_line(opened: Any) -> None:
+def test_the_keys_that_differ_are_columns_and_the_others_a_line(opened: Any, hostile: str) -> None:
     heads = [head.text for head in opened.find_elements("css selector", "#table thead th")]
     assert heads[:4] == ["details", "dtype", "threads*", "stored"]
     same = opened.find_element("css selector", "#table .same").text
-    assert same.startswith(f"In all: layout {HOSTILE}, for sm_90a, ")
+    assert same.startswith(f"In all: layout {hostile}, for sm_90a, ")
 
 
 def test_an_op_is_headed_by_its_call_and_opens_alone(opened: Any) -> None:
@@ -215,27 +163,53 @@ def test_what_a_choice_is_worth_is_drawn(opened: Any) -> None:
 
 
 def labels(driver: Any) -> list[list[int]]:
-    """The width of each text in a box, and that of its box."""
-    widths = (
+    """How much wider and higher the text in each box is than the box, and its number of lines."""
+    sizes = (
         "return [...document.querySelectorAll('#treemap span')].filter(s => s.textContent)"
-        ".map(s => [s.scrollWidth, s.clientWidth])"
+        ".map(s => [s.scrollWidth - s.clientWidth, s.scrollHeight - s.clientHeight, s.textContent.split('\\n').length])"
     )
-    found: list[list[int]] = driver.execute_script(widths)
+    found: list[list[int]] = driver.execute_script(sizes)
     return found
 
 
-def test_a_box_has_a_text_only_where_it_fits(opened: Any) -> None:
-    assert len(labels(opened)) == 12
+def test_a_box_has_a_text_where_it_fits_in_as_many_lines_as_that_needs(opened: Any) -> None:
+    wide = labels(opened)
+    assert len(wide) == 12 and {lines for _, _, lines in wide} == {1}
     with browser.screen(opened, 230):
         narrow = labels(opened)
-    assert 0 < len(narrow) < 12
-    assert not [1 for text, room in narrow if text > room + 1]
+    assert len(narrow) == 12 and 2 in {lines for _, _, lines in narrow}
+    with browser.screen(opened, 120):
+        least = labels(opened)
+    assert len(least) < 12
+    assert not [1 for across, down, _ in (*narrow, *least) if across > 1 or down > 1]
 
 
 def test_the_colour_of_one_op_is_no_alarm(opened: Any) -> None:
     shade = "return getComputedStyle(document.querySelector('#treemap span')).backgroundColor"
     red, green, blue = map(int, opened.execute_script(shade).removeprefix("rgb(").removesuffix(")").split(","))
     assert blue > green > red
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_each_text_can_be_read(chromium: Any, compared: Path, name: str) -> None:
+    """Those in boxes and cells, too, whose colours are the data's."""
+    browser.theme(chromium, name)
+    chromium.get(compared.as_uri())
+    chromium.find_element("css selector", "#table tbody button.open").click()
+    assert contrast.too_low(chromium) == []
+
+
+def test_a_comparison_begins_with_counts(chromium: Any, compared: Path) -> None:
+    chromium.get(compared.as_uri())
+    assert chromium.find_element("id", "changes-title").text.startswith("Compared with shown, index ")
+    tiles = [tile.text.split("\n")[:2] for tile in chromium.find_elements("css selector", "#changes-counts div")]
+    assert tiles == [["added", "3"], ["removed", "1"], ["changed", "1"], ["unchanged", "8"]]
+    facts = [fact.text for fact in chromium.find_elements("css selector", "#changes-facts span:not(.soft)")]
+    assert "registers 1" in facts and "content 1" in facts
+    chromium.find_element("id", "reveal").click()
+    assert said(chromium).startswith("4 of 12")
+    changes = column(chromium, "change")
+    assert changes.count("added") == 3 and any("content" in text and "registers" in text for text in changes)
 
 
 @pytest.mark.parametrize("width", [400, 1400])

@@ -15,14 +15,19 @@ from hypothesis import strategies as st
 from precast.build.bench.report import Report, Row
 from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.build.cache.contents import CacheContents
+from precast.build.cache.pack import uncompressed
 from precast.build.web_report.page import page
 from precast.build.web_report.page_data import PageData, page_data
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
+from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.values import replace
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact
+from tests.helpers.packed_caches import Built
 
 
 @pytest.fixture
@@ -130,6 +135,31 @@ def test_what_changed_is_told_of_each(place: Path, tmp_path: Path) -> None:
     assert any(text.startswith("content ") for text in of(found, key_of(place, "float32", 128)).changes)
     assert of(found, key_of(place, "bfloat16", 128)).change == "added"
     assert [text for text in found.removed if "float16" in text] and found.against == "before"
+    assert found.changed_facts["content"] == 1 and found.unchanged == 0 and len(found.against_digest) == 64
+
+
+def test_the_columns_are_in_the_order_of_the_author_and_what_is_tuned_comes_last(tmp_path: Path) -> None:
+    writer = CacheWriter(name="ordered")
+    native = Native(tmp_path)
+    writer.runtime(*native.runtime())
+    keys = (Key(name="tile", type="int", tuned=True), Key(name="n", type="int"), Key(name="dtype", type="dtype"))
+    config = {"tile": 64, "n": 8, "dtype": "float32"}
+    writer.op("scale", [artifact(writer.keep(native.entry()), config)], keys=keys)
+    found = page_data(CacheContents.open(writer.write(tmp_path / "cache")))
+    assert found.keys == {"scale": ("n", "dtype", "tile")} and found.tuned == {"scale": ("tile",)}
+
+
+def test_bytes_are_those_of_variants_of_ptx_and_of_what_they_share(tmp_path: Path) -> None:
+    text = b"// the code" * 50
+
+    def kept(a: Artifact) -> Artifact:
+        return replace(a, ptx=uncompressed(text))
+
+    contents = CacheContents.open(Built(change=kept, texts=(text,)).write(tmp_path))
+    found = page_data(contents)
+    assert found.ptx == contents.blobs[uncompressed(text).sha256].stored > 0
+    assert found.stored == found.ptx + found.shared + sum(one.stored for one in found.variants)
+    assert found.shared > 0
 
 
 @given(st.text(), st.text())

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,53 @@ def edit_op(root: Path, op: str, change: Callable[[Any], None]) -> None:
     edit(path, change)
     data = path.read_bytes()
     edit(root / "index.json", lambda index: index["ops"][op].update(sha256=digest(data), size=len(data)))
+
+
+def opened_below(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What is opened from now on."""
+    opened: list[object] = []
+    real = os.open
+
+    def note(path: Any, *args: Any, **named: Any) -> int:
+        opened.append(path)
+        return real(path, *args, **named)
+
+    monkeypatch.setattr(os, "open", note)
+    return opened
+
+
+def test_many_blobs_are_read_below_one_open_folder(path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = [artifact.blob for artifact in cache.op("scale").artifacts]
+    expected = [cache.read(blob) for blob in blobs]
+    before = len(os.listdir("/proc/self/fd"))
+    opened = opened_below(monkeypatch)
+    with cache.many_blobs(), cache.many_blobs():
+        assert [cache.read(blob) for blob in blobs] == expected
+    assert opened.count(path) == 2 and len(opened) == 2 * 2 + len(blobs)
+    assert len(os.listdir("/proc/self/fd")) == before
+    opened.clear()
+    assert cache.read(blobs[0]) == expected[0] and opened == [path, "blobs", blobs[0].sha256]
+
+
+def test_another_thread_does_not_use_the_open_folder(path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be closed while that thread reads."""
+    blob = cache.op("scale").artifacts[0].blob
+    with cache.many_blobs():
+        opened = opened_below(monkeypatch)
+        thread = threading.Thread(target=cache.read, args=(blob,))
+        thread.start()
+        thread.join()
+        assert opened == [path, "blobs", blob.sha256]
+
+
+def test_a_folder_of_blobs_that_is_not_safe_is_an_error_of_each_blob(path: Path, cache: Cache) -> None:
+    blob = cache.op("scale").artifacts[0].blob
+    (path / "blobs").chmod(0o777)
+    with cache.many_blobs(), pytest.raises(CacheError, match="can be written by everyone"):
+        cache.read(blob)
+    (path / "blobs").rename(path / "moved")
+    with cache.many_blobs(), pytest.raises(IntegrityError, match="is missing"):
+        cache.read(blob)
 
 
 @pytest.mark.parametrize("encoding", ["raw", "zstd", "zstd+dictionary"])

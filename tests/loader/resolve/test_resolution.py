@@ -166,6 +166,14 @@ def test_the_trace_is_the_whole_decision() -> None:
     assert all(v.artifact.key[:12] in str(found) for v in (found.accepted[0].candidate, found.rejected[0].candidate))
 
 
+def test_what_is_built_and_lacks_only_a_gpu_need_not_be_built() -> None:
+    nowhere = replace(HERE, capability=None)
+    text = str(ask(source(scale()), machine=nowhere, dtype="bf16"))
+    assert text.endswith("it is built: run this where there is such a GPU, or give target='sm_90a' to resolve for it")
+    assert "to build it" in str(ask(source(scale()), machine=nowhere, dtype="f32"))
+    assert "to build it" in str(ask(source(scale()), machine=replace(nowhere, arch="aarch64"), dtype="bf16"))
+
+
 def test_what_is_missing_says_how_to_build_it() -> None:
     import yaml
 

@@ -1,17 +1,20 @@
 /* The estimate: which of some variants is fastest on a problem, by measurements of others.
  *
- * A problem that was measured is chosen for by its own row. Between measurements, the times of the rows nearest to it
- * are carried over: each variant's time changes by the work that its tiles are, here and there, and what is then said
- * by nearer rows counts for more. precast's loader/contract/format/estimate.py decides the same. */
+ * A problem that was measured is chosen for by its own row. Between measurements, each of the nearest rows says how
+ * long every variant would take here, and nearer rows count for more. precast's loader/contract/format/estimate.py
+ * decides the same, and says why. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tuning.h"
 
-#define NEAREST 8
-#define FALL    4
+#define NEAREST 12
+#define FALL    3
 #define NEAR    0.05
+#define LAUNCH  6.0
+#define REST    0.3
+#define LACKING 1.6
 
 struct ranked {
   double apart;
@@ -47,9 +50,11 @@ static long place_of(const struct table *table, struct text key) {
   return -1;
 }
 
-static bool measures_any(const struct table *table, const struct text *keys, size_t count) {
-  for (size_t i = 0; i < count; ++i)
-    if (place_of(table, keys[i]) >= 0) return true;
+static bool measures_any(const struct row *row, const struct text *keys, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    long place = place_of(row->table, keys[i]);
+    if (place >= 0 && !isnan(row->times[place])) return true;
+  }
   return false;
 }
 
@@ -69,30 +74,66 @@ static size_t near_rows(struct row *rows, size_t count, const struct gpu *gpu) {
   return found;
 }
 
-/* By how much each of some artifacts falls behind the best of them on a problem, as a logarithm. The work of the tiles
- * counts only where it is known of every artifact. One that has no time in the row counts as the slowest. */
-static bool losses(const struct row *row, const int64_t *sizes, const struct text *keys, size_t key_count,
-                   const bool *among, double *loss) {
-  const struct table *table = row->table;
-  bool tiled = true, any = false;
-  double best = INFINITY, worst = -INFINITY;
-  for (size_t i = 0; i < key_count; ++i) {
-    long place = place_of(table, keys[i]);
-    if (place >= 0) tiled = tiled && table->tilings[place].known;
+static double time_of(const struct row *row, struct text key) {
+  long place = place_of(row->table, key);
+  return place < 0 ? NAN : row->times[place];
+}
+
+/* The work of a tiling: an axis that is not cut is work of each tile. */
+static double whole_work(const struct tiling *tiling, const int64_t *sizes, size_t count) {
+  double found = work(tiling, sizes, count);
+  for (size_t i = 0; i < count; ++i)
+    if (!tiling->tile[i]) found *= sizes[i] > 1 ? (double)sizes[i] : 1.0;
+  return found;
+}
+
+/* What is known of the artifacts among the nearest rows. */
+struct among {
+  const struct text *keys;
+  bool *any;                     /* whether it has a time in any of them */
+  const struct tiling **tilings; /* NULL: unknown */
+  size_t count;
+  bool tiled; /* all that have a time */
+};
+
+static struct among among_of(struct call *call, const struct row *const *rows, size_t count, const struct text *keys,
+                             size_t key_count) {
+  struct among among = {.keys = keys, .count = key_count, .tiled = true};
+  among.any = take(call, key_count, sizeof *among.any);
+  among.tilings = take(call, key_count, sizeof *among.tilings);
+  for (size_t n = 0; n < key_count; ++n) {
+    for (size_t i = 0; i < count; ++i) {
+      long place = place_of(rows[i]->table, keys[n]);
+      if (place < 0 || isnan(rows[i]->times[place])) continue;
+      among.any[n] = true;
+      const struct tiling *tiling = &rows[i]->table->tilings[place];
+      if (tiling->known && !among.tilings[n]) among.tilings[n] = tiling;
+    }
+    among.tiled = among.tiled && (!among.any[n] || among.tilings[n]);
   }
-  for (size_t i = 0; i < key_count; ++i) {
-    long place = among[i] ? place_of(table, keys[i]) : -1;
-    loss[i] = NAN;
-    if (place < 0) continue;
-    const struct tiling *tiling = &table->tilings[place];
-    loss[i] = log(row->times[place]) - (tiled ? log(work(tiling, row->sizes, table->axis_count)) : 0.0);
-    if (tiled) loss[i] += log(work(tiling, sizes, table->axis_count));
-    if (loss[i] < best) best = loss[i];
-    if (loss[i] > worst) worst = loss[i];
-    any = true;
+  return among;
+}
+
+/* Adds what a row says of each artifact: the logarithm of the microseconds on a problem. */
+static void add_estimates(const struct row *row, const int64_t *sizes, const struct among *among, double weight,
+                          double *sum) {
+  size_t axes = row->table->axis_count;
+  double lacking = INFINITY;
+  for (size_t n = 0; n < among->count; ++n) {
+    double time = among->any[n] ? time_of(row, among->keys[n]) : NAN;
+    if (time < lacking) lacking = time;
   }
-  for (size_t i = 0; any && i < key_count; ++i) loss[i] = (isnan(loss[i]) ? worst : loss[i]) - best;
-  return any;
+  lacking *= LACKING;
+  for (size_t n = 0; n < among->count; ++n) {
+    if (!among->any[n]) continue;
+    double time = time_of(row, among->keys[n]);
+    if (isnan(time)) time = lacking;
+    if (among->tiled) {
+      double unit = fmax(time - LAUNCH, REST * time) / whole_work(among->tilings[n], row->sizes, axes);
+      time = LAUNCH + unit * whole_work(among->tilings[n], sizes, axes);
+    }
+    sum[n] += weight * log(time);
+  }
 }
 
 static const char *reason_of(struct call *call, const struct row *row, struct text key, bool exact,
@@ -114,7 +155,7 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
   struct row *rows = take(call, measured.count, sizeof *rows);
   size_t count = 0;
   for (size_t i = 0; i < measured.count; ++i)
-    if (has_axes(measured.rows[i].table, axes, axis_count) && measures_any(measured.rows[i].table, keys, key_count))
+    if (has_axes(measured.rows[i].table, axes, axis_count) && measures_any(&measured.rows[i], keys, key_count))
       rows[count++] = measured.rows[i];
   count = near_rows(rows, count, gpu);
   if (!count) return -1;
@@ -129,22 +170,22 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
     ranked[i] = (struct ranked){sqrt(sum), i};
   }
   qsort(ranked, count, sizeof *ranked, by_distance);
-  const struct row *nearest = &rows[ranked[0].position];
-  bool *among = take(call, key_count, sizeof *among), exact = ranked[0].apart == 0;
-  double *loss = take(call, key_count, sizeof *loss), *sum = take(call, key_count, sizeof *sum);
-  for (size_t i = 0; i < key_count; ++i) {
-    long place = place_of(nearest->table, keys[i]);
-    among[i] = place >= 0;
-    if (exact && among[i]) sum[i] = nearest->times[place];
-  }
-  for (size_t i = 0; !exact && i < count && i < NEAREST; ++i) {
-    double weight = pow(ranked[i].apart + NEAR, -FALL);
-    if (!losses(&rows[ranked[i].position], sizes, keys, key_count, among, loss)) continue;
-    for (size_t n = 0; n < key_count; ++n) sum[n] += weight * loss[n];
-  }
+  bool exact = ranked[0].apart == 0;
+  size_t near_count = exact ? 1 : count < NEAREST ? count : NEAREST;
+  const struct row **near = take(call, near_count, sizeof *near);
+  for (size_t i = 0; i < near_count; ++i) near[i] = &rows[ranked[i].position];
+  struct among among = among_of(call, near, near_count, keys, key_count);
+  double *sum = take(call, key_count, sizeof *sum);
+  for (size_t i = 0; i < key_count; ++i)
+    if (exact) sum[i] = time_of(near[0], keys[i]);
+  for (size_t i = 0; !exact && i < near_count; ++i)
+    add_estimates(near[i], sizes, &among, pow(ranked[i].apart + NEAR, -FALL), sum);
   int best = -1;
   for (size_t i = 0; i < key_count; ++i)
-    if (among[i] && (best < 0 || sum[i] < sum[best])) best = (int)i;
+    if (among.any[i] && (best < 0 || sum[i] < sum[best])) best = (int)i;
+  const struct row *nearest = near[0];
+  for (size_t i = near_count; i-- > 0;)
+    if (!isnan(time_of(near[i], keys[best]))) nearest = near[i];
   *reason = reason_of(call, nearest, keys[best], exact, gpu);
   return best;
 }

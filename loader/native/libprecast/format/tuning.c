@@ -139,10 +139,13 @@ static void read_table(const struct node *node, struct growing *growing) {
       struct node size = item(&problem, n);
       sizes[order[n]] = count_of(&size, INT64_MAX);
     }
+    bool any = false;
     for (size_t n = 0; n < table->variant_count; ++n) {
       struct node time = item(&times, n);
-      microsecond[n] = microseconds(&time);
+      microsecond[n] = time.value->kind == JSON_NULL ? NAN : microseconds(&time);
+      any = any || !isnan(microsecond[n]);
     }
+    if (!any) refuse(&times, "no variant has a time: leave the problem out");
     *add_row(growing) = (struct row){table, sizes, microsecond};
   }
 }

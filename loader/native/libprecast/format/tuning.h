@@ -26,7 +26,7 @@ struct table {
 struct row {
   const struct table *table;
   const int64_t *sizes; /* by the axes */
-  const double *times;  /* by the keys, in microseconds */
+  const double *times;  /* by the keys, in microseconds; NAN: not measured */
 };
 
 /* The GPU of the machine. */

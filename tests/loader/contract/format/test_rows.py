@@ -39,7 +39,7 @@ def whole(text: str) -> list[Any]:
 
 def test_rows_are_what_the_file_says(text: str) -> None:
     reader = OpReader.decode(text.encode(), op="scale")
-    assert split(text) is not None and len(reader.rows) > 1
+    assert split(text.encode()) is not None and len(reader.rows) > 1
     assert list(reader.rows) == whole(text)
     assert list(reader.rows.configs) == [row["config"] for row in whole(text)]
     assert reader.rows.keys == [row["key"] for row in whole(text)]
@@ -132,17 +132,65 @@ def test_the_first_lookup_gives_what_later_ones_give() -> None:
     assert odd.positions(bucket, bucket({"n": 1}), ("n", 1)) == [0, 1]
 
 
+VALUES = st.one_of(st.integers(-3, 30), st.sampled_from(["", "a", '"', "\n    ", "é", "1"]), st.booleans(), st.none())
+
+
+@settings(max_examples=200)
+@given(values=st.lists(VALUES, min_size=1, max_size=8), other=VALUES)
+def test_a_search_for_a_field_gives_every_row_that_has_it(values: list[Any], other: Any) -> None:
+    """Before the configs of all are parsed, and after: the rows that a lookup gets are the same."""
+    some = [{"config": {"m": other, "n": n}, "key": f"{at:064}", "z": {"n": values[0]}} for at, n in enumerate(values)]
+    data = json.dumps({"artifacts": some, "doc": ""}, sort_keys=True, indent=1).encode()
+    key = Key(name="n", type="any")
+    bucket = bucketing((key,))
+    for value in values:
+        if type(value) not in (int, str):
+            continue
+        found = split(data)
+        assert found is not None
+        reader = OpReader(op="scale", keys=(key,), doc="", rows=found[1], tables=tuple)
+        expected = [at for at, n in enumerate(values) if type(n) is type(value) and n == value]
+        having = found[1].having("n", value)
+        assert having is not None and set(expected) <= set(having)
+        first = reader.positions(bucket, bucket({"n": value}), ("n", value))
+        assert first == expected == reader.positions(bucket, bucket({"n": value}), ("n", value))
+
+
+def test_a_field_that_many_rows_have_is_not_searched_for() -> None:
+    some = [{"config": {"n": at % 2}, "key": f"{at:064}"} for at in range(200)]
+    found = split(json.dumps({"artifacts": some, "doc": ""}, sort_keys=True, indent=1).encode())
+    assert found is not None and found[1].having("n", 1) is None and found[1].having("n", 2) == []
+    reader = OpReader(op="scale", keys=(), doc="", rows=found[1], tables=tuple)
+    bucket = bucketing((Key(name="n", type="int"),))
+    assert reader.positions(bucket, bucket({"n": 1}), ("n", 1)) == list(range(1, 200, 2))
+
+
+def test_a_lookup_does_not_parse_the_configs_of_all_rows() -> None:
+    """A row that is broken is found when it is needed."""
+    rows = [f'  {{\n   "config": {{\n    "n": {n}\n   }},\n   "key": "{n:064}"\n  }}' for n in range(3)]
+    data = '{\n "artifacts": [\n' + ",\n".join(rows) + '\n ],\n "doc": ""\n}'
+    found = split(data.replace('"n": 2', '"n": nothing').encode(), "scale.json")
+    assert found is not None
+    reader = OpReader(op="scale", keys=(), doc="", rows=found[1], tables=tuple)
+    bucket = bucketing((Key(name="n", type="int"),))
+    assert reader.positions(bucket, bucket({"n": 1}), ("n", 1)) == [1]
+    with pytest.raises(CacheError, match=r"^scale\.json: not JSON.*Rebuild or reinstall the cache"):
+        reader.positions(bucket, bucket({"n": 0}), ("n", 0))
+
+
 @pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
 def test_another_layout_is_read_whole(text: str, indent: Any) -> None:
     other = json.dumps(json.loads(text), indent=indent)
-    assert split(other) is None
+    assert split(other.encode()) is None
     assert OpReader.decode(other.encode(), op="scale").artifacts == OpReader.decode(text.encode(), op="scale").artifacts
 
 
 def test_an_empty_config_and_one_of_lists() -> None:
     rows = [{"config": {}, "key": "0" * 64}, {"config": {"a": [[1], "\n  },\n"], "b": {"c": {}}}, "key": "1" * 64}]
     for some in (rows, rows[:1], rows[1:], rows[::-1]):
-        found = split(json.dumps({"artifacts": some, "doc": '\n ],\n "artifacts": [\n'}, sort_keys=True, indent=1))
+        found = split(
+            json.dumps({"artifacts": some, "doc": '\n ],\n "artifacts": [\n'}, sort_keys=True, indent=1).encode()
+        )
         assert found is not None and list(found[1]) == some and list(found[1].configs) == [r["config"] for r in some]
         assert json.loads(found[0])["artifacts"] == []
 
@@ -176,11 +224,11 @@ def test_no_edit_makes_it_say_something_else(text: str, data: st.DataObject) -> 
         expected: Any = whole(edited)
     except (PrecastError, KeyError, TypeError):
         expected = None
-    apart = split(edited)
+    apart = split(edited.encode())
     if apart is None:
         return
     try:
-        fields.parse_json(apart[0])
+        fields.read_json(apart[0], limit=len(apart[0]))
         found: Any = list(apart[1])
     except PrecastError:
         return
@@ -212,7 +260,7 @@ def test_a_damaged_row_is_an_error_for_whoever_looks_at_it(path: Path, use: Call
 
 def test_a_layout_that_only_looks_like_it(text: str) -> None:
     other = text.replace("[\n  {\n", "[\n{\n", 1)
-    assert split(other) is None
+    assert split(other.encode()) is None
     assert OpReader.decode(other.encode(), op="scale").artifacts == OpReader.decode(text.encode(), op="scale").artifacts
 
 
@@ -226,7 +274,7 @@ def test_a_layout_that_only_looks_like_it(text: str) -> None:
 )
 def test_a_row_that_shows_one_thing_and_says_another(lines: list[str]) -> None:
     text = "\n".join(["  {", *(f"   {line}" for line in lines), "  }"])
-    rows = Rows(text, [(0, len(text))])
+    rows = Rows(text.encode(), [(0, len(text))])
     with pytest.raises(CacheError, match="not formatted as the other rows are in 'artifacts\\[0\\]'"):
         rows[0]
 
@@ -237,7 +285,7 @@ def test_a_file_has_no_endless_rows(text: str) -> None:
         rows = ",\n".join([row % n for n in range(count)])
         other = f'{{\n "artifacts": [\n{rows}\n ],\n "doc": "",\n "format": "precast-op",\n "keys": [],\n "op": "scale"'
         if count == MOST_ARTIFACTS:
-            parts = split(other)
+            parts = split(other.encode())
             assert parts is not None and len(parts[1]) == count
         else:
             with pytest.raises(FormatError, match="more than the 200000 items"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,10 @@ from precast.loader.contract.format.config import Key, complete, dtype_name, sug
 from precast.loader.contract.format.description import describe, describe_argument, describe_symbols
 from precast.loader.contract.format.index import Index, OpIndex, Runtime
 from precast.loader.contract.format.op_reader import OpReader
-from precast.loader.contract.format.rows import split
+from precast.loader.contract.format.rows import Rows, split
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.contract.format.target_pattern import TargetPattern
-from precast.loader.errors import ConfigError, FormatError, TargetError
+from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
 from tests.helpers.caches import HOST, SCALE_KEYS, reader_of
 from tests.helpers.resolutions import BLOB, scale
 
@@ -121,12 +122,15 @@ def test_the_repeated_key_is_named() -> None:
         fields.read_json(b'{"a": 1, "b": 2, "c": 3, "b": 4}', limit=100)
 
 
-def test_rows_whose_config_is_not_one_object_are_parsed_whole() -> None:
-    text = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(), scale(threads=1))).encode().decode()
-    assert split(text) is not None
-    assert split(text.replace('"config": {', '"config": {"a": 1}, {', 1)) is None
-    rows = OpReader.decode(text.encode(), op="scale").rows
-    assert list(rows) == [rows[0], rows[1]]
+def test_a_row_whose_config_is_not_one_object_is_refused_where_it_is_used() -> None:
+    data = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=(scale(), scale(threads=1))).encode()
+    wrong = split(data.replace(b'"config": {', b'"config": {"a": 1}, {', 1), "scale.json")
+    assert wrong is not None and wrong[1][1]["config"]
+    uses: list[Callable[[Rows], object]] = [lambda rows: rows[0], lambda rows: rows.config(0)]
+    uses.append(lambda rows: rows.configs)
+    for use in uses:
+        with pytest.raises(CacheError, match=r"^scale\.json: .*Rebuild or reinstall the cache"):
+            use(wrong[1])
 
 
 def test_configs_that_cannot_be_grouped_are_looked_at_each_time() -> None:

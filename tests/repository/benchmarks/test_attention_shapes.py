@@ -118,6 +118,22 @@ def test_a_padded_batch_has_the_rows_of_the_packed_one() -> None:
         assert torch.equal(row[: len(own)], own) and not row[len(own) :].any()
 
 
+def test_a_peer_that_spoils_a_capture_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers = module("attention_peers")
+    said: list[str] = []
+    runs = {"torch": lambda: 1, "torch packed by cuDNN": lambda: 1, "torch nested": lambda: 1}
+    monkeypatch.setattr(peers, "obstacle", {"torch packed by cuDNN": "it synchronises", "torch nested": ""}.get)
+    assert list(peers.usable(runs, said.append)) == ["torch", "torch nested"]
+    assert len(said) == 1 and "torch packed by cuDNN" in said[0] and "it synchronises" in said[0]
+
+
+def test_a_process_of_its_own_reports_why_a_peer_cannot_be_captured() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    reason = module("attention_peers").obstacle("torch nested")
+    assert "CUDA" in reason or "NVIDIA" in reason
+
+
 def test_the_summary_takes_the_best_of_the_candidates() -> None:
     benchmark, attention = module("attention"), module("attention_shapes")
     shape = attention.Shape(**SMALL, group=1, causal=True)
