@@ -353,9 +353,13 @@ def main() -> int:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--out-dtype", default="bfloat16")
     parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE")
-    parser.add_argument("--rows", type=int, nargs=2, default=(1, 1 << 30), metavar=("LEAST", "MOST"), help="m of the sizes")
+    parser.add_argument(
+        "--rows", type=int, nargs=2, default=(1, 1 << 30), metavar=("LEAST", "MOST"), help="m of the sizes"
+    )
     parser.add_argument("--hopeless", type=float, default=HOPELESS, help="times the best estimate: what is left out")
-    parser.add_argument("--beside", type=Path, metavar="FILE", help="of an earlier run: without the variants that it has")
+    parser.add_argument(
+        "--beside", type=Path, metavar="FILE", help="of an earlier run: without the variants that it has"
+    )
     parser.add_argument("--only", default="", help="the variants whose names have this in them")
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--child", help=argparse.SUPPRESS)

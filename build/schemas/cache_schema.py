@@ -176,9 +176,7 @@ def _table() -> Schema:
             "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
             "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
             "variants": {**list_of(variant, 10_000), "minItems": 1},
-            "rows": list_of(
-                object_of({"problem": list_of(size, 32), "times": times}), tuning.MOST_ROWS
-            ),
+            "rows": list_of(object_of({"problem": list_of(size, 32), "times": times}), tuning.MOST_ROWS),
         }
     )
 

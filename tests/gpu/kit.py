@@ -22,7 +22,18 @@ MANIFESTS = (
     "tests/gpu/wrong.yaml", "tests/gpu/tuning/faulty.yaml", "tests/gpu/bench/copies.yaml",
 )  # fmt: skip
 """What the tests launch. One whose libraries are not installed is left out, and its tests are skipped."""
-NEEDED = ("apache-tvm-ffi", "zstandard", "pytest", "pluggy", "iniconfig", "packaging", "hypothesis", "sortedcontainers", "pytest-xdist", "execnet")
+NEEDED = (
+    "apache-tvm-ffi",
+    "zstandard",
+    "pytest",
+    "pluggy",
+    "iniconfig",
+    "packaging",
+    "hypothesis",
+    "sortedcontainers",
+    "pytest-xdist",
+    "execnet",
+)
 COMMAND = (  # what the command `precast` needs, which torch does not bring
     "typer", "rich", "markdown-it-py", "mdurl", "pygments", "shellingham", "annotated-doc", "pydantic", "pydantic-core",
     "annotated-types", "typing-inspection", "pyelftools", "pyyaml",

@@ -140,7 +140,11 @@ def test_the_choice(table: list[Measured], problem: dict[str, int], keys: list[s
     assert choice.key in keys and choice.key in times
     assert choice.exact == (choice.measured.problem == problem)
     assert not choice.exact or times[choice.key] == min(times[k] for k in keys if k in times)
-    rivals = [m for m in usable if m.gpu == choice.measured.gpu and choice.key in m.times] if choice.measured.gpu == "NVIDIA H200" else []
+    rivals = (
+        [m for m in usable if m.gpu == choice.measured.gpu and choice.key in m.times]
+        if choice.measured.gpu == "NVIDIA H200"
+        else []
+    )
     assert all(distance(problem, m.problem) >= distance(problem, choice.measured.problem) for m in rivals)
     if any(m.gpu == "NVIDIA H200" for m in usable):
         assert choice.measured.gpu == "NVIDIA H200"

@@ -70,7 +70,9 @@ def test_a_variant_that_a_row_lacks_seemed_hopeless_there() -> None:
     assert choose([near, row(1.0, None, {}, m=80)], m=71).key == WIDE
     assert choose([near, row(1.0, 1.6, {}, m=80)], m=71).key == WIDE
     assert choose([near, row(1.0, 1.04, {}, m=80)], m=71).key == NARROW
-    assert choose([row(1.0, None, {}, m=80)], m=90) == Choice(WIDE, row(1.0, None, {}, m=80), "NVIDIA H200", exact=False)
+    assert choose([row(1.0, None, {}, m=80)], m=90) == Choice(
+        WIDE, row(1.0, None, {}, m=80), "NVIDIA H200", exact=False
+    )
 
 
 def test_what_any_of_the_nearest_rows_has_may_be_chosen() -> None:
