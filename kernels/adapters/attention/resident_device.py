@@ -94,7 +94,7 @@ class Resident(FlashAttentionForwardSm90):
                 for i in cutlass.range_constexpr(cute.size(lse)):
                     own = row + lane // 4 + i * 8
                     if own < left:
-                        logs[self._place(m_block * self.tile_m + own)] = lse[i]
+                        logs[(self._place(m_block * self.tile_m + own),)] = lse[i]
         cute.arch.sync_warp()  # before the next tile's results or weights come here
 
     @cute.jit
