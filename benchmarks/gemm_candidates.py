@@ -101,7 +101,7 @@ def estimate(config: Mapping[str, Any], size: Size) -> float:
 
     if config["library"] == "precast":
         return microseconds(blocking_of(config), size)  # type: ignore[arg-type]
-    (m, n), (along, across) = list(config["tile"])[:2], config["cluster"]
+    m, n = list(config["tile"])[:2]
     width = 1 if str(config["dtype"]).startswith("float8") else 2
     one = Blocking(tokens=m, rows=n, depth=128 // width, swap=bool(config["swap"]), width=width)
     whole = microseconds(one, size)  # type: ignore[arg-type]
@@ -244,7 +244,7 @@ def check(size: Size, kernels: dict[str, Any], dtypes: Any) -> list[str]:
 def differs(out: Any, expected: Any, dtype: Any) -> str | None:
     """How a large result differs from torch's by more than two roundings, or None.
 
-    The tensor core adds products of eight bits with fewer bits than float32 has, and each kernel in an order of its own.
+    The tensor core adds products of eight bits with fewer bits than float32 has, and each kernel in its own order.
     """
     import torch
 
@@ -353,13 +353,9 @@ def main() -> int:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--out-dtype", default="bfloat16")
     parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE")
-    parser.add_argument(
-        "--rows", type=int, nargs=2, default=(1, 1 << 30), metavar=("LEAST", "MOST"), help="m of the sizes"
-    )
+    parser.add_argument("--rows", type=int, nargs=2, default=(1, 1 << 30), metavar=("LEAST", "MOST"), help="m")
     parser.add_argument("--hopeless", type=float, default=HOPELESS, help="times the best estimate: what is left out")
-    parser.add_argument(
-        "--beside", type=Path, metavar="FILE", help="of an earlier run: without the variants that it has"
-    )
+    parser.add_argument("--beside", type=Path, metavar="FILE", help="of a run: without its variants")
     parser.add_argument("--only", default="", help="the variants whose names have this in them")
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--child", help=argparse.SUPPRESS)

@@ -1,8 +1,8 @@
 """A tuning file of what ``gemm_candidates.py`` measured: ``python benchmarks/gemm_choose.py CACHE FILE... -o TUNING``.
 
-Needs no GPU. FILE is its JSON, of one dtype or another. Of each dtype, ``--count`` variants are chosen, each the one that
-helps most after those before it. They are printed as rows of a manifest, with what they reach together. TUNING keeps
-the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants.
+Needs no GPU. FILE is its JSON, of one dtype or another. Of each dtype, ``--count`` variants are chosen, each the one
+that helps most after those before it. They are printed as rows of a manifest, with what they reach together. TUNING
+keeps the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants.
 """
 
 from __future__ import annotations

@@ -51,14 +51,19 @@ PARTS: Mapping[str, Part] = {
     ),
     "kernels": Part((*PRECAST, "bench", "CACHE", "--json"), "precast bench CACHE --json"),
     "gemm-bfloat16": Part(
-        (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--json", "FILE"),
-        "python benchmarks/gemm.py CACHE --candidates",
+        (sys.executable, "benchmarks/gemm.py", "CACHE", "--json", "FILE"),
+        "python benchmarks/gemm.py CACHE",
         needs="gemm",
     ),
     "gemm-float8": Part(
-        (sys.executable, "benchmarks/gemm.py", "CACHE", "--candidates", "--dtype", "float8_e4m3fn", "--json", "FILE"),
-        "python benchmarks/gemm.py CACHE --candidates --dtype float8_e4m3fn",
+        (sys.executable, "benchmarks/gemm.py", "CACHE", "--dtype", "float8_e4m3fn", "--json", "FILE"),
+        "python benchmarks/gemm.py CACHE --dtype float8_e4m3fn",
         needs="gemm",
+    ),
+    "attention": Part(
+        (sys.executable, "benchmarks/attention.py", "CACHE", "--json", "FILE"),
+        "python benchmarks/attention.py CACHE",
+        needs="attention",
     ),
     "llama": Part(
         (sys.executable, "examples/llama.py", "--mlp", "both", "--json", "FILE"),

@@ -166,9 +166,10 @@ def _named(row: Mapping[str, Any]) -> str:
 def gemm(report: Mapping[str, Any]) -> Iterator[str]:
     """The figures over all sizes, then a table."""
     summary, rows = report["summary"], report["rows"]
-    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes whose rows the tuning did not see, as"
-    yield "`loader.get` chooses:"
-    yield f"the ratio to torch is **{summary['geometric_mean']:.3f}** in the geometric mean,"
+    layers = len({(row["size"]["n"], row["size"]["k"]) for row in rows})
+    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes of {layers} layers that no tuning file has, as"
+    yield "`loader.get` chooses, beside torch by its own choice and by each of its libraries:"
+    yield f"the ratio to the fastest of them is **{summary['geometric_mean']:.3f}** in the geometric mean,"
     yield f"{summary['least']:.3f} at least."
     yield f"At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."
     if "of_best" in summary:
@@ -224,6 +225,44 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     errors = ", ".join(f"{name} {error:.1e}" for name, error in worst.items())
     yield f"Largest relative error, against float32: {errors}."
+
+
+def attention(report: Mapping[str, Any]) -> Iterator[str]:
+    """The figures over all shapes, then a row for each."""
+    summary, rows = report["summary"], report["rows"]
+    yield f"Attention in bfloat16 at {counted(len(rows), 'shape')} that no tuning file has, as `loader.get` chooses:"
+    yield f"the ratio to the fastest of torch's backends is **{summary['geometric_mean']:.3f}** in the geometric mean,"
+    yield f"{summary['least']:.3f} at least."
+    missing = report.get("missing", "")
+    if missing:
+        yield missing
+    yield ""
+    cells = []
+    for row in rows:
+        shape = row["shape"]
+        size = f"{shape['size']}/{shape['size_v']}" if shape["size_v"] else str(shape["size"])
+        heads = f"{shape['heads']} over {shape['heads'] // shape['group']}"
+        causal = "causal" if shape["causal"] else "full"
+        cells.append(
+            [
+                shape["model"], f"{shape['batch']} x {shape['length']}", heads, size, f"{causal}, {shape['layout']}",
+                f"{row['ours']:.1f}", f"{row['teraflops']:.0f}", row["peer"], f"{row['ratio']:.3f}",
+            ]
+        )  # fmt: skip
+    yield from _table(
+        [
+            "model",
+            "batch x length",
+            "heads",
+            "size",
+            "mask, layout",
+            "us",
+            "TFLOP/s",
+            "fastest peer",
+            "its time / ours",
+        ],
+        cells,
+    )
 
 
 def figures(report: Mapping[str, Any]) -> Iterator[str]:

@@ -127,12 +127,12 @@ class Session:
         if self._sources is None or self._sources[0] is not caches:
             self._sources = caches, {}
         by_op = self._sources[1]
-        found = by_op.get(op) if isinstance(op, str) else None
-        if found is None:
-            found = sources_of(op, caches)
-            if not found[1]:  # a cache that is damaged now may be repaired
-                by_op[op] = found
-        return found
+        sources = by_op.get(op) if isinstance(op, str) else None
+        if sources is None:
+            sources = sources_of(op, caches)
+            if not sources[1]:  # a cache that is damaged now may be repaired
+                by_op[op] = sources
+        return sources
 
     def machine(self, request: Request) -> Machine:
         """The machine to resolve a request for."""

@@ -57,13 +57,13 @@ def _starts(picture: Picture, starts: Mapping[str, Any], wide: float) -> float:
 def _products(picture: Picture, products: Mapping[str, Any], x: float, y: float, wide: float) -> float:
     """A point for each product; the y below them is returned."""
     left = x + 12 if x else 8
-    picture.text(left, y + 20, "gemm, compared with torch.mm", "title")
+    picture.text(left, y + 20, "gemm, compared with torch", "title")
     ratio = mean([row["ratio"] for row in products["rows"]])
     count = len(products["rows"])
     about = f"{products['dtype']}, {count} sizes of models: {ratio:.2f}{TIMES} its speed in the mean"
     picture.text(left, y + 38, about, "small", fill="soft")
     grid = Grid(
-        columns=1, high=140, sizes=(0.8, 20000), ratios=(0.88, 1.28), ratio_ticks=(0.9, 1, 1.1, 1.2),
+        columns=1, high=140, sizes=(0.8, 20000), ratios=(0.76, 1.28), ratio_ticks=(0.8, 0.9, 1, 1.1, 1.2),
         size_ticks=M_TICKS, top=y + 34, x=x, width=wide, level=0.03,
     )  # fmt: skip
     grid.draw(picture, [Panel("", list(product_points(products["rows"])))])

@@ -64,8 +64,8 @@ def product_points(rows: Rows) -> Iterator[Point]:
 def products(reports: Sequence[Mapping[str, Any]], width: int = FULL) -> str:
     """A panel for each dtype: the time of torch's product over ours."""
     grid = Grid(
-        columns=max(2, len(reports)) if width > NARROW else 1, high=150, sizes=(0.8, 20000), ratios=(0.88, 1.28),
-        ratio_ticks=(0.9, 1, 1.1, 1.2), size_ticks=M_TICKS, level=LEVEL, width=width,
+        columns=max(2, len(reports)) if width > NARROW else 1, high=150, sizes=(0.8, 20000), ratios=(0.76, 1.28),
+        ratio_ticks=(0.8, 0.9, 1, 1.1, 1.2), size_ticks=M_TICKS, level=LEVEL, width=width,
     )  # fmt: skip
     picture = Picture(width, 0, "The time of torch's matrix product over ours, by the number of rows m")
     grid.draw(picture, [panel(report["dtype"], list(product_points(report["rows"]))) for report in reports])

@@ -90,8 +90,8 @@ class Estimate:
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:
         """The artifact that should be fastest on a problem; None if nothing was measured.
 
-        It is one of those with a time in any of the nearest rows. Of equally near ones, that with the smallest sizes
-        counts.
+        It is one of those with a time in any of the nearest rows. If several rows are equally near, the one with the
+        smallest sizes counts.
         """
         if not self._rows:
             return None
@@ -122,7 +122,7 @@ class Estimate:
 
 
 class _Work:
-    """The work of a tiling on problems. Each is asked for many times, and several artifacts have the same tiling."""
+    """The work of a tiling on problems. Several artifacts have the same tiling."""
 
     __slots__ = ("_others", "_tiling")
 

@@ -84,13 +84,13 @@ def _time(value: object) -> float:
 def to_tables(measured: Iterable[Measured]) -> list[dict[str, Any]]:
     """The tables of an op's file: one for the rows of one GPU with the same axes, unless tilings of a variant differ.
 
-    ``rows`` hold numbers alone: the sizes in the order of ``axes``, and the times in the order of ``variants``; null for
-    a variant without a time.
+    ``rows`` hold numbers alone: the sizes in the order of ``axes``, and the times in the order of ``variants``; null
+    for a variant without a time.
     """
     groups: dict[tuple[str, str, tuple[str, ...]], list[_Columns]] = {}
     for row in sorted(measured, key=lambda m: m.place):
         columns = groups.setdefault((str(row.capability), row.gpu, tuple(sorted(row.problem))), [])
-        fitting = next((one for one in columns if one.fits(row)), None)
+        fitting = next((table for table in columns if table.fits(row)), None)
         if fitting is None:
             fitting = _Columns()
             columns.append(fitting)
@@ -172,8 +172,8 @@ def _rows(table: object, most: int) -> list[Measured]:
         measured = {key: time for key, time in zip(keys, times, strict=True) if time is not None}
         if not measured:
             raise FormatError("no variant has a time: leave the problem out", "times")
-        told = tilings if len(measured) == len(keys) else {k: t for k, t in tilings.items() if k in measured}
-        return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=told)
+        cut = tilings if len(measured) == len(keys) else {k: t for k, t in tilings.items() if k in measured}
+        return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=cut)
 
     return list(fields.items(data, "rows", row, most=most))
 
@@ -182,8 +182,8 @@ def _times(data: fields.Object, count: int) -> Sequence[float | None]:
     """The times of a row. A table has tens of thousands, so right ones are recognised together."""
     times = data.get("times")
     if isinstance(times, list) and len(times) == count and _NUMBERS.issuperset(map(type, times)):
-        known = [time for time in times if time is not None]
-        if known and min(known) > 0 and max(known) <= LONGEST:
+        numbers = [time for time in times if time is not None]
+        if numbers and min(numbers) > 0 and max(numbers) <= LONGEST:
             return [time if time is None else float(time) for time in times]
     return fields.items(data, "times", lambda time: None if time is None else _time(time), most=count)
 

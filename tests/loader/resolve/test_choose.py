@@ -128,7 +128,7 @@ tables = st.lists(
 
 @given(table=tables, problem=sizes, keys=st.permutations("abc"), data=st.data())
 def test_the_choice(table: list[Measured], problem: dict[str, int], keys: list[str], data: st.DataObject) -> None:
-    """Order of the table decides nothing; what is said of it is its nearest measurement, and where exact, it is the fastest."""
+    """The order of a table decides nothing. What is reported is the nearest measurement of the choice."""
     choice = fastest(table, problem, keys, gpu="NVIDIA H200", capability=HOPPER)
     shuffled = data.draw(st.permutations(table))
     assert fastest(shuffled, problem, keys, gpu="NVIDIA H200", capability=HOPPER) == choice
