@@ -32,8 +32,10 @@ class PtxKeeper:
         apply = options.apply_envar_settings
 
         def apply_and_keep(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            result = apply(self_, *args, **kwargs)
             option = self_.options[option_type]
+            if option.value and option.dump_path in map(str, self._paths):
+                option.value = False  # by this function, for an earlier kernel: some of its callers share the options
+            result = apply(self_, *args, **kwargs)
             if self._folder is not None and not (option.value and option.full_ptx_path):
                 self._paths.append(self._folder / str(len(self._paths)))
                 option.value, option.dump_path = True, str(self._paths[-1])
