@@ -168,7 +168,7 @@ def changed_input(stage: Stage) -> object:
     path = stage.write("search/kernel.py", "TILE = 64\n")
     facts = os.stat(path)
     observed: dict[str, Any] = {
-        "asked": [], "native": [], "missing": [], "libraries": [], "path": [], "complete": True,
+        "asked": [], "native": [], "missing": [], "libraries": [], "path": [], "relative": [], "complete": True,
         "modules": [["kernel", str(path), False]],
         "digests": {},
         "stamps": {str(path): [facts.st_mtime_ns, facts.st_size + 1, facts.st_ino, facts.st_ctime_ns]},
