@@ -233,6 +233,7 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Attention in bfloat16 at {counted(len(rows), 'shape')} that no tuning file has, as `loader.get` chooses:"
     yield f"the ratio to the fastest of torch's backends is **{summary['geometric_mean']:.3f}** in the geometric mean,"
     yield f"{summary['least']:.3f} at least."
+    yield "An earlier run at these shapes decided which tiles are listed, and in which order."
     missing = report.get("missing", "")
     if missing:
         yield missing

@@ -86,6 +86,9 @@ class Estimate:
         # The first of equally near ones decides, whatever the order of the table.
         near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu, m.capability))
         self._rows = [_Row(m, _point(m.problem, self._axes)) for m in near]
+        self._works: dict[
+            int, _Work
+        ] = {}  # by the identity of a tiling: those of a table are few, and live as its rows
 
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:
         """The artifact that should be fastest on a problem; None if nothing was measured.
@@ -109,8 +112,7 @@ class Estimate:
         keys = [key for key in self._order if any(key in row.measured.times for _, row in rows)]
         works = None
         if all(key in tilings for key in keys):  # a time that is carried over and one that is not cannot be compared
-            shared: dict[int, _Work] = {}  # the artifacts of a table have a few tilings
-            works = {k: shared.setdefault(id(tilings[k]), _Work(tilings[k], self._axes)) for k in keys}
+            works = {key: self._work(tilings[key]) for key in keys}
         took = dict.fromkeys(keys, 0.0)
         for distance, row in rows:
             weight = (distance + _NEAR) ** -_FALL
@@ -119,6 +121,13 @@ class Estimate:
         best = min(took.items(), key=itemgetter(1))[0]
         measured = next(row.measured for _, row in rows if best in row.measured.times)
         return Choice(best, measured, self._gpu, exact=False)
+
+    def _work(self, tiling: Tiling) -> _Work:
+        """The work of a tiling: the same object each time, since rows remember what they found for it."""
+        work = self._works.get(id(tiling))
+        if work is None:
+            work = self._works[id(tiling)] = _Work(tiling, self._axes)
+        return work
 
 
 class _Work:
@@ -138,13 +147,16 @@ class _Work:
 
 
 class _Row:
-    """A measurement, its point among the others, and the rest of each time for a unit of work."""
+    """A measurement, its point among the others, and the rest of each time for a unit of work.
+
+    On another GPU an artifact has another tiling, so a unit counts only for the work that it was found with.
+    """
 
     __slots__ = ("_units", "measured", "point")
 
     def __init__(self, measured: Measured, point: list[float]) -> None:
         self.measured, self.point = measured, point
-        self._units: dict[str, float] = {}
+        self._units: dict[str, tuple[_Work, float]] = {}
 
     def estimates(
         self, keys: Sequence[str], works: Mapping[str, _Work] | None, problem: Mapping[str, int]
@@ -156,11 +168,16 @@ class _Row:
             for key in keys:
                 yield key, times.get(key, lacking)
             return
-        if not self._units.keys() >= works.keys():
-            there = {work: work.of(self.measured.problem) for work in {works[key] for key in keys}}
-            for key in keys:
-                time = times.get(key, lacking)
-                self._units[key] = max(time - _LAUNCH, _REST * time) / there[works[key]]
-        here = {work: work.of(problem) for work in {works[key] for key in keys}}
+        here: dict[_Work, float] = {}
+        there: dict[_Work, float] = {}
         for key in keys:
-            yield key, _LAUNCH + self._units[key] * here[works[key]]
+            work = works[key]
+            if work not in here:
+                here[work] = work.of(problem)
+            unit = self._units.get(key)
+            if unit is None or unit[0] is not work:
+                if work not in there:
+                    there[work] = work.of(self.measured.problem)
+                time = times.get(key, lacking)
+                unit = self._units[key] = work, max(time - _LAUNCH, _REST * time) / there[work]
+            yield key, _LAUNCH + unit[1] * here[work]

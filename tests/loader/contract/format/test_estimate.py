@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.format.estimate import Choice
+from precast.loader.contract.format.estimate import Choice, Estimate
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tiling import Tiling
 from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
@@ -46,6 +46,25 @@ def test_a_launch_takes_its_time_whatever_its_work() -> None:
     """The wave more that the wide tiles take is of the rest, which is 4 of 10 us, and nearly all of 1000."""
     assert choose([row(10.0, 11.1, m=2560)], m=2561).key == WIDE
     assert choose([row(1000.0, 1110.0, m=2560)], m=2561).key == NARROW
+
+
+def test_a_choice_does_not_depend_on_earlier_ones() -> None:
+    """On the other GPU WIDE has another tiling; which of them is the nearest depends on the problem."""
+    spread = Tiling(tile={"m": 256}, at_once=1)
+    near = row(100.0, 160.0, m=2560)
+    other = Measured(
+        gpu="NVIDIA H100", capability=HOPPER, problem={"m": 300_000}, times={WIDE: 5e5, NARROW: 4e5},
+        tilings={WIDE: spread, NARROW: TILINGS[NARROW]},
+    )  # fmt: skip
+    asked = [{"m": m} for m in (2561, 290_000, 11_000, 30_000, 40_000, 60_000)]
+
+    def estimate() -> Estimate:
+        return Estimate([near, other], ["m"], KEYS, gpu=None, capability=HOPPER)
+
+    kept = estimate()
+    for problem in (*asked, *asked[::-1]):
+        for m in (problem["m"], problem["m"] * 3 // 2):
+            assert kept.fastest({"m": m}) == estimate().fastest({"m": m})
 
 
 def test_one_unknown_tiling_switches_all_of_them_off() -> None:
