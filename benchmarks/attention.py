@@ -27,6 +27,7 @@ from typing import Any
 
 from attention_peers import peers, usable
 from attention_shapes import SHAPES, Shape, config, inputs, logarithms, shapes, wrong
+from tuned_variants import alternatives
 
 LAUNCHES, FEW = 15, 3
 NEAR = 1.1  # of the best in a first look: what is looked at again
@@ -191,12 +192,7 @@ def candidates(chosen: Any, shape: Shape, values: dict[str, Any]) -> dict[str, A
     from precast import loader
 
     found: dict[str, Any] = {}
-    for candidate in loader.variants("attention"):
-        artifact = candidate.artifact
-        meaning = [key.name for key in candidate.source.op.keys if not key.tuned]
-        same = all(artifact.config.get(name) == chosen.config.get(name) for name in meaning)
-        if not same or artifact.kind != chosen.artifact.kind or artifact.target != chosen.target:
-            continue
+    for artifact in alternatives("attention", chosen):
         name = text(artifact.config)
         try:
             kernel = loader.get("attention", dict(artifact.config))

@@ -25,6 +25,8 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+from tuned_variants import alternatives
+
 LAUNCHES, FEW = 15, 3
 NEAR = 1.15  # of the best in a first look: what is looked at again
 SLOW, HOST = 1.3, 60.0  # times the chosen variant's first launch, and microseconds of the host: what is not looked at
@@ -226,12 +228,7 @@ def candidates(chosen: Any, config: Mapping[str, object], quick: Callable[[Any],
     from precast import loader
 
     found: dict[str, Any] = {}
-    for candidate in loader.variants("gemm"):
-        artifact = candidate.artifact
-        meaning = [key.name for key in candidate.source.op.keys if not key.tuned]
-        same = all(artifact.config.get(name) == chosen.config.get(name) for name in meaning)
-        if not same or artifact.kind != chosen.artifact.kind or artifact.target != chosen.target:
-            continue
+    for artifact in alternatives("gemm", chosen):
         try:
             kernel = loader.get("gemm", dict(artifact.config))
             fits = quick(kernel)
