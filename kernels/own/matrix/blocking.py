@@ -19,7 +19,6 @@ _DEPTHS = (128, 256, 512)  # bytes: a row of TMA's swizzle, or some
 # Registers: of a fourth of an SM, of which each has every fourth warp; the most of a thread; what it needs beside its
 # sums; and what a thread that loads keeps of its own where the others need more than their share.
 _REGISTERS, _LARGEST, _OTHERS, _KEPT = 16384, 255, 26, 40
-_HELD = 64  # sums that a thread holds while it adds those of several blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +137,60 @@ class Blocking:
         return self.stages * self.first * self.depth * self.width
 
     @property
+    def meetings(self) -> int:
+        """How often the cluster meets behind its products: before sums are sent, and after; or else before a block
+        ends whose memory others signal to."""
+        if self.split > 1:
+            return 2
+        return 1 if self.sharing > 1 else 0
+
+    @property
+    def repeats(self) -> int:
+        """How often a thread's sums repeat along the first side."""
+        return self.first // (64 * self.groups)
+
+    def first_eight(self, share: Any) -> Any:
+        """The first of the eights of the second side that a block adds up and stores; what the next begins with.
+
+        >>> [Blocking(tokens=40, rows=64, depth=64, swap=True, split=2).first_eight(share) for share in range(3)]
+        [0, 2, 5]
+        """
+        return share * (self.second // 8) // self.split
+
+    @property
+    def eights(self) -> int:
+        """The eights of the second side of the largest part that a block stores."""
+        return -(-self.second // 8 // self.split)
+
+    @property
+    def slots(self) -> int:
+        """Pieces of 16 bytes that a thread sends to another block."""
+        return self.eights * self.repeats
+
+    @property
+    def received_bytes(self) -> int:
+        """Shared memory for what the other blocks send."""
+        return (self.split - 1) * self.slots * self.warps * WARP * 16
+
+    @property
+    def part(self) -> int:
+        """Weights of a token in the largest part that a block stores."""
+        return self.rows if self.swap else self.eights * 8
+
+    @property
     def pitch(self) -> int:
-        """From the sums of a token to those of the next, so that the threads of a warp write to different banks."""
-        return self.rows + (4 if self.swap else (8 - self.rows) % 32)
+        """From the results of a token to those of the next in shared memory: eight lines lie in different banks.
+
+        >>> [Blocking(tokens=64, rows=rows, depth=64, swap=False).pitch for rows in (64, 72)]
+        [72, 72]
+        """
+        return self.part + (self.part // 8 + 1) % 2 * 8
 
     @property
     def buffer_bytes(self) -> int:
-        """Shared memory for the stages, which the sums take in the end."""
-        return max(self.stages * self.stage_bytes, self.tokens * self.pitch * 4)
+        """Shared memory for the stages, which the other blocks' sums and the result, rounded, take in the end."""
+        tokens = self.eights * 8 if self.swap else self.tokens
+        return max(self.stages * self.stage_bytes, self.received_bytes + tokens * self.pitch * 2)
 
     @property
     def receivers(self) -> int:
@@ -156,15 +201,6 @@ class Blocking:
     def sums(self) -> int:
         """Sums in the registers of a thread."""
         return self.tokens * self.rows // (self.groups * GROUP)
-
-    def batch(self, vector: int) -> int:
-        """How many vectors of the result a thread adds up at a time: as many as it has registers for, and work.
-
-        >>> Blocking(tokens=128, rows=192, depth=64, swap=False, split=2).batch(8)
-        4
-        """
-        most = max(1, min(4, _HELD // (vector * self.split)))
-        return min(most, -(-self.tokens * self.rows // (vector * self.warps * WARP * self.split)))
 
     def _share(self, warps: int) -> int:
         """Registers of a thread where all of a block of so many warps have as many."""

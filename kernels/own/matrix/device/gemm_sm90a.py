@@ -18,16 +18,15 @@ from cutlass.utils import LayoutEnum, SmemAllocator
 
 from precast.kernels.own.device.tma_ring import OFTEN, ONCE, USUAL, TmaRing, meet, swizzled, tma_copy, tma_parts
 from precast.kernels.own.matrix.blocking import GROUP, WARP, Blocking
-
-_MULTIPLIERS = 1  # the number of the barrier among the warps that multiply; 0 is the whole block's
+from precast.kernels.own.matrix.device.gemm_result import MULTIPLIERS, GemmResult
 
 
 class GemmSm90a:
     """``out = a @ b`` with both k-major, summed in float32, for any sizes.
 
-    One warp loads tiles by TMA into a ring of stages; the others multiply. Then each block leaves its sums in its
-    shared memory, and the blocks that have shares of one k add them up, each for a part of the tile, in the order of
-    their shares. So the result is the same each time, and no memory but the result is written.
+    One warp loads tiles by TMA into a ring of stages; the others multiply. Then the blocks that have shares of one k
+    send each other their sums, and each adds up a part of the tile, always in the same order. So the result is the
+    same each time, and no memory but the result is written.
     """
 
     def __init__(self, blocking: Blocking, dtype: Any, *, weights: bool = False) -> None:
@@ -93,7 +92,6 @@ class GemmSm90a:
         buffers = shared.allocate(blocking.buffer_bytes, byte_alignment=1024)
         first_stages = swizzled(buffers, first_layout, self.dtype)
         second_stages = swizzled(buffers + blocking.first_bytes, second_layout, self.dtype)
-        sums = cute.recast_ptr(buffers, dtype=cutlass.Float32)
         if warp == blocking.warps:
             cpasync.prefetch_descriptor(first_copy)
             cpasync.prefetch_descriptor(second_copy)
@@ -102,36 +100,50 @@ class GemmSm90a:
                 ring.initialize(1, blocking.warps)
             cute.arch.mbarrier_init_fence()
         # Before the first load: blocks that load together write into each other's memory and barriers.
-        meet(blocking.cluster)
+        meet(blocking.cluster if blocking.sharing > 1 else 1)
 
         loading = (
             first_copy, first_tiles, first_stages, second_copy, second_tiles, second_stages,
             ring, steps, share, neighbour, token_tile, row_tile, token_clusters,
         )  # fmt: skip
-        multiplying = (mma, first_stages, second_stages, ring, steps, share, sums)
-        storing = (sums, out, share, neighbour, token_tile, row_tile)
-        if cutlass.const_expr(blocking.lends):  # each group as a whole gives registers away, or takes them for good
-            if warp < blocking.warps:
+        multiplying = (mma, first_stages, second_stages, ring, steps, share)
+        finishing = (buffers, out, share, neighbour, token_tile, row_tile)
+        if warp < blocking.warps:
+            if cutlass.const_expr(blocking.lends):  # each group as a whole gives registers away, or takes them for good
                 cute.arch.setmaxregister_increase(blocking.registers)
-                self.multiply(*multiplying)
-                meet(blocking.cluster)
-                self.store(*storing)
-            else:
-                cute.arch.setmaxregister_decrease(blocking.kept)
-                if warp == blocking.warps:
-                    self.load(*loading)
-                meet(blocking.cluster)
+            self.finish(self.multiply(*multiplying), *finishing)
         else:
+            if cutlass.const_expr(blocking.lends):
+                cute.arch.setmaxregister_decrease(blocking.kept)
             if warp == blocking.warps:
                 self.load(*loading)
-            else:
-                self.multiply(*multiplying)
-            meet(blocking.cluster)
-            if warp < blocking.warps:
-                self.store(*storing)
-        # A block's shared memory must outlive what others read of it, and what they have yet to signal to it.
-        if cutlass.const_expr(blocking.cluster > 1):
-            meet(blocking.cluster)
+            for _ in cutlass.range_constexpr(blocking.meetings):
+                meet(blocking.cluster)
+
+    @cute.jit
+    def finish(
+        self,
+        total: cute.Tensor,
+        memory: cute.Pointer,
+        out: cute.Tensor,
+        share: cutlass.Int32,
+        neighbour: cutlass.Int32,
+        token_tile: cutlass.Int32,
+        row_tile: cutlass.Int32,
+    ) -> None:
+        """Store the result, which takes the place of the stages: no warp may still be multiplying.
+
+        A block's shared memory must outlive what others have yet to signal to it.
+        """
+        blocking = self.blocking
+        alone = blocking.sharing > 1 and blocking.split == 1
+        cute.arch.griddepcontrol_wait()  # without any k nothing was waited for that the grid before has read, or written
+        cute.arch.barrier(barrier_id=MULTIPLIERS, number_of_threads=blocking.warps * WARP)
+        if cutlass.const_expr(alone):
+            cute.arch.cluster_arrive()
+        GemmResult(blocking, out.element_type).finish(total, memory, out, share, neighbour, token_tile, row_tile)
+        if cutlass.const_expr(alone):
+            cute.arch.cluster_wait()
 
     @cute.jit
     def load(
@@ -209,18 +221,14 @@ class GemmSm90a:
         ring: Any,
         steps: cutlass.Int32,
         share: cutlass.Int32,
-        sums: cute.Pointer,
-    ) -> None:
-        """Multiply each stage as it comes, hand the one before back, and leave the sums in shared memory."""
+    ) -> cute.Tensor:
+        """The sums: multiply each stage as it comes, and hand the one before back."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         group = mma.get_slice(cute.arch.make_warp_uniform(thread // GROUP) * GROUP)
         first = mma.make_fragment_A(group.partition_A(first_stages))
         second = mma.make_fragment_B(group.partition_B(second_stages))
-        strides = (1, blocking.pitch) if blocking.swap else (blocking.pitch, 1)
-        tile = cute.make_layout((blocking.first, blocking.second), stride=strides)
-        mine = mma.get_slice(thread).partition_C(cute.make_tensor(sums, tile))
-        total = cute.make_rmem_tensor(mine.shape, cutlass.Float32)
+        total = cute.make_rmem_tensor(mma.partition_shape_C((blocking.first, blocking.second)), cutlass.Float32)
         total.fill(0)
         mma.set(warpgroup.Field.ACCUMULATE, True)
         stage, parity, before = cutlass.Int32(0), cutlass.Int32(0), cutlass.Int32(0)
@@ -236,58 +244,7 @@ class GemmSm90a:
             before = stage
             stage, parity = ring.after(stage, parity)
         warpgroup.wait_group(0)
-        # The sums take the place of the stages: no warp may still be multiplying.
-        cute.arch.barrier(barrier_id=_MULTIPLIERS, number_of_threads=blocking.warps * WARP)
-        cute.autovec_copy(total, mine)
-
-    @cute.jit
-    def store(
-        self,
-        sums: cute.Pointer,
-        out: cute.Tensor,
-        share: cutlass.Int32,
-        neighbour: cutlass.Int32,
-        token_tile: cutlass.Int32,
-        row_tile: cutlass.Int32,
-    ) -> None:
-        """Add up this block's part of the tile over the shares of k, and write it, 16 bytes at a time.
-
-        Several are read before the first is added: those of other blocks are far away.
-        """
-        blocking = self.blocking
-        thread, _, _ = cute.arch.thread_idx()
-        vector = 128 // out.element_type.width
-        width, threads = blocking.rows // vector, blocking.warps * WARP
-        first_token, first_row = token_tile * blocking.tokens, row_tile * blocking.rows
-        vectors = cutlass.min(blocking.tokens, cutlass.Int32(out.shape[0]) - first_token) * width
-        apart, batch = threads * blocking.split, blocking.batch(vector)
-        parts = cute.make_rmem_tensor((vector, blocking.split, batch), cutlass.Float32)
-        result = cute.make_rmem_tensor(vector, out.element_type)
-        for start in cutlass.range(share * threads + thread, vectors, apart * batch, unroll=1):
-            for j in cutlass.range_constexpr(batch):
-                i = cutlass.min(start + j * apart, vectors - 1)
-                pointer = sums + cute.assume(i // width * blocking.pitch + i % width * vector, divby=4)
-                for peer in cutlass.range_constexpr(blocking.split):
-                    part = self.partial(pointer, neighbour * blocking.split + peer, vector)
-                    cute.autovec_copy(part, parts[None, peer, j])
-            for j in cutlass.range_constexpr(batch):
-                i = start + j * apart
-                token, row = first_token + i // width, first_row + i % width * vector
-                total = parts[None, 0, j].load()
-                for peer in cutlass.range_constexpr(1, blocking.split):
-                    total += parts[None, peer, j].load()
-                result.store(total.to(out.element_type))
-                if i < vectors and row < out.shape[1]:
-                    to = out.iterator + cute.assume(cutlass.Int64(token) * out.stride[0] + row, divby=vector)
-                    cute.autovec_copy(result, cute.make_tensor(to, cute.make_layout(vector)))
-
-    @cute.jit
-    def partial(self, local: cute.Pointer, block: cutlass.Int32, vector: cutlass.Constexpr) -> cute.Tensor:
-        """Sums in the shared memory of a block of the cluster."""
-        pointer = local
-        if cutlass.const_expr(self.blocking.split > 1):
-            pointer = cute.arch.map_dsmem_ptr(local, block)
-        return cute.make_tensor(pointer, cute.make_layout(vector))
+        return total
 
 
 def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any, *, weights: bool) -> Any:
