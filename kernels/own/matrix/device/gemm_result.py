@@ -39,6 +39,7 @@ class GemmResult:
     ) -> None:
         """Add up this block's part of the tile over the shares of k, in the order of the others, and store it."""
         blocking = self.blocking
+        total = cute.make_tensor(total.iterator, cute.make_layout((2, 2, blocking.second // 8, blocking.repeats)))
         if cutlass.const_expr(blocking.split > 1):
             received = cute.recast_ptr(memory, dtype=cutlass.Float32)
             meet(blocking.cluster)  # all have read their stages
@@ -76,13 +77,13 @@ class GemmResult:
             sender = share - 1
         there = cute.arch.map_dsmem_ptr(received, neighbour * blocking.split + owner)
         for j, repeat, slot in self.places(owner):
-            cute.autovec_copy(total[(None, None, j), repeat, 0], self.sent(there, sender, slot))
+            cute.autovec_copy(total[None, None, j, repeat], self.sent(there, sender, slot))
 
     @cute.jit
     def add(self, total: cute.Tensor, received: cute.Pointer, owner: cutlass.Constexpr) -> None:
         """Add what the others have sent."""
         for j, repeat, slot in self.places(owner):
-            mine = total[(None, None, j), repeat, 0]
+            mine = total[None, None, j, repeat]
             parts = cute.make_rmem_tensor((_SENT, self.blocking.split - 1), cutlass.Float32)
             for sender in cutlass.range_constexpr(self.blocking.split - 1):
                 cute.autovec_copy(self.sent(received, sender, slot), parts[None, sender])
@@ -118,7 +119,7 @@ class GemmResult:
                 atom = cute.make_copy_atom(operation, self.out_dtype)
                 held = cute.make_rmem_tensor(4 * count, self.out_dtype)
                 for i in cutlass.range_constexpr(4 * count):
-                    held[i] = total[(i % 2, i // 2 % 2, j + i // 4), repeat, 0].to(self.out_dtype)
+                    held[i] = total[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
                 second = (j - blocking.first_eight(owner)) * 8
                 if cutlass.const_expr(blocking.swap):
                     token, row = second + matrix // 2 * 8 + line, first + matrix % 2 * 8
@@ -187,4 +188,4 @@ class GemmResult:
                     token, row = tokens + second, rows + first
                 if token < out.shape[0] and row < out.shape[1]:
                     place = cutlass.Int64(token) * out.stride[0] + row
-                    (out.iterator + place).store(total[(i % 2, i // 2, j), repeat, 0].to(self.out_dtype))
+                    (out.iterator + place).store(total[i % 2, i // 2, j, repeat].to(self.out_dtype))

@@ -137,7 +137,7 @@ class GemmSm90a:
         """
         blocking = self.blocking
         alone = blocking.sharing > 1 and blocking.split == 1
-        cute.arch.griddepcontrol_wait()  # without any k nothing was waited for that the grid before has read, or written
+        cute.arch.griddepcontrol_wait()  # without any k, no load has waited for what was launched before
         cute.arch.barrier(barrier_id=MULTIPLIERS, number_of_threads=blocking.warps * WARP)
         if cutlass.const_expr(alone):
             cute.arch.cluster_arrive()

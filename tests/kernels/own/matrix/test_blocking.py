@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -93,7 +94,9 @@ def test_what_is_accepted_fits_on_an_sm(one: Blocking) -> None:
         assert one.second // 2 + 26 <= launched, "the compiler must fit one instruction in before registers are lent"
     else:
         assert one.loaders == 1 and one.registers <= launched
-    assert one.tokens * one.pitch * 4 <= one.buffer_bytes and one.pitch >= one.rows
+    tokens = one.eights * 8 if one.swap else one.tokens
+    assert one.received_bytes + tokens * one.pitch * 2 <= one.buffer_bytes and one.pitch >= one.part
+    assert (one.eights * 8 if one.swap else one.part) * one.split >= one.second, "the parts are not the whole tile"
 
 
 def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_warps_that_load() -> None:
@@ -104,13 +107,19 @@ def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_war
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])  # few blockings that are drawn can be built
 @given(blockings().filter(lambda one: one.refusal() is None))
-def test_threads_that_write_sums_together_use_different_banks(one: Blocking) -> None:
-    """wgmma gives a warp's lanes eight of the first side, and two neighbours of eight of the second."""
-    if one.swap:  # one number of each lane at a time
-        banks = [(lane // 4 + lane % 4 * 2 * one.pitch) % 32 for lane in range(32)]
-    else:  # two numbers of each lane of half a warp
-        banks = [(lane // 4 * one.pitch + lane % 4 * 2 + i) % 32 for lane in range(16) for i in range(2)]
-    assert sorted(banks) == list(range(32)) and one.pitch % 4 == 0
+def test_lines_of_a_matrix_that_are_stored_together_lie_in_different_banks(one: Blocking) -> None:
+    """A matrix of 8 by 8 has eight lines of 16 bytes, one behind another by the pitch."""
+    banks = [(line * one.pitch * 2 // 4 + word) % 32 for line in range(8) for word in range(4)]
+    assert sorted(banks) == list(range(32)) and one.pitch % 8 == 0
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@given(blockings().filter(lambda one: one.refusal() is None))
+def test_every_eight_of_a_tile_has_one_block_that_adds_it_up(one: Blocking) -> None:
+    bounds = [one.first_eight(share) for share in range(one.split + 1)]
+    assert bounds[0] == 0 and bounds[-1] * 8 == one.second and bounds == sorted(bounds)
+    assert max(end - begin for begin, end in itertools.pairwise(bounds)) == one.eights
+    assert one.eights * one.repeats == one.slots and one.slots * 4 * one.split >= one.sums
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ def test_weights_alone_are_loaded_before_the_wait(tmp_path: Path, build: Callabl
         succeeded("export", cache, kernel.artifact.key, "-o", files)
         code = next(files.glob("*.sass")).read_text()
         names = re.findall(r"\b(UTMALDG|ACQBULK)\b", code)
-        found[weights] = (kernel.signature, names)
+        found[weights] = (kernel.signature, "".join("w" if name == "ACQBULK" else "l" for name in names))
     (without, plain), (promised, early) = found[False], found[True]
     assert without == promised, "the call is the same"
-    assert plain[0] == "ACQBULK" and plain.count("ACQBULK") == 1
-    assert early[0] == "UTMALDG" and "ACQBULK" in early
-    ahead, behind = early.index("ACQBULK"), len(early) - early[::-1].index("ACQBULK") - 1
-    assert early[:ahead].count("UTMALDG") == early[ahead:behind].count("UTMALDG"), "then as much of the other side"
+    assert re.fullmatch("w+l+w*", plain), plain  # the warps that store wait as well, somewhere
+    loads = re.fullmatch("w?(l+)w(l+)(w?l+)*w?", early)
+    assert loads, early
+    assert len(loads[1]) == len(loads[2]), "the weights ahead, then as much of the other side"
