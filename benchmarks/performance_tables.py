@@ -218,8 +218,8 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     cells = []
     for row in rows:
         times = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "" for name in names]
-        others = [row["ratio"], *([row["ratio to torch.compile"]] if compiled else [])]
-        cells.append([str(row["tokens"]), *times, *(f"{ratio:.3f}" for ratio in others)])
+        others = [row["ratio"], *([row.get("ratio to torch.compile")] if compiled else [])]
+        cells.append([str(row["tokens"]), *times, *(f"{ratio:.3f}" if ratio else "" for ratio in others)])
     yield from _table(head, cells)
     worst = {name: max(row["error"].get(name, 0.0) for row in rows) for name in names}
     yield ""
