@@ -216,7 +216,7 @@ def write(path: Path, rows: Sequence[Timed], lost: Mapping[str, str]) -> None:
     report = {
         "summary": summary(rows) if rows else {},
         "rows": [asdict(row) for row in rows],
-        "missing": f"{len(lost)} shapes were not measured: {', '.join(lost)}." if lost else "",
+        "missing": f"Not measured: {', '.join(lost)}." if lost else "",
         "reasons": dict(lost),
     }
     beside = path.with_name(f"{path.name}.part")
