@@ -14,7 +14,7 @@ class Tile:
 
     ``blocks`` is how many blocks the cluster has, and ``per_sm`` how many blocks a multiprocessor holds at once. An
     axis that every tile runs through whole, or that the blocks of a cluster share, is left out. ``parts`` is how many
-    clusters share a tile along what is no axis of the problem, such as the heads of a group. Without ``whole_waves``,
+    clusters share a tile along something else than these axes, such as the heads of a group. Without ``whole_waves``,
     tiles differ in length and short ones fill what long ones leave: the time grows with the tiles, not with the waves.
 
     >>> Tile(sizes={"m": 256, "n": 128}, blocks=2).on({"max_active_clusters_2": 66}.get)

@@ -77,7 +77,7 @@ class Tiles:
 def tile(config: Config, target: Target) -> Tile | None:
     """What a block takes at once, for the choice between measured problems; on Hopper, with many queries.
 
-    Of 1024 queries, tiles of 192 have a sixth, which is a third full: a time at 900 is no time there.
+    For example, 1024 queries need six tiles of 192, and the last one is a third full; 900 queries need five.
 
     >>> config = {"head_dim": 64, "heads_per_kv": 1, "causal": True, "layout": "dense", "decode": False}
     >>> tile(config, Target.parse("sm_90a")).sizes

@@ -13,7 +13,8 @@ u64 key_of(const NamedBarrier &barrier) { return u64(reinterpret_cast<uintptr_t>
 // The threads that have arrived. Lanes that are gone count with their warp, unless they arrived before they exited.
 u32 arrived_of(const Block &block, const NamedBarrier &barrier) {
   u32 threads = barrier.arrived;
-  for (const auto &[warp, lanes] : barrier.lanes) threads += u32(__builtin_popcount(block.warps[warp]->exited & ~lanes));
+  for (const auto &[warp, lanes] : barrier.lanes)
+    threads += u32(__builtin_popcount(block.warps[warp]->exited & ~lanes));
   return threads;
 }
 
