@@ -66,7 +66,7 @@ def test_dense_peers_are_timed_in_turns_in_one_process() -> None:
 
 
 def test_a_dense_peer_that_faults_costs_its_own_time_alone() -> None:
-    lost = {("torch by cuDNN", graphs): {} for graphs in (True, False)}
+    lost: dict[tuple[str, bool], dict[str, bool]] = {("torch by cuDNN", graphs): {} for graphs in (True, False)}
     processes = Processes(lost)
     row = measurement(processes).timed(shape("dense"))
     assert set(row.peers) == {"torch", "torch by FlashAttention"}
@@ -113,7 +113,7 @@ def test_where_our_variant_fails_no_peer_is_blamed() -> None:
 
 
 def test_where_no_peer_has_a_time_the_shape_has_the_reasons() -> None:
-    lost = {(name, graphs): {} for name in DENSE for graphs in (True, False)}
+    lost: dict[tuple[str, bool], dict[str, bool]] = {(name, graphs): {} for name in DENSE for graphs in (True, False)}
     with pytest.raises(module("measuring_process").Lost, match="torch by cuDNN is lost"):
         measurement(Processes(lost)).timed(shape("dense"))
 
