@@ -194,7 +194,7 @@ def main(argv: list[str] | None = None) -> int:
             else:
                 print("\n".join(lines(rows[-1])), flush=True)
             if options.json:
-                write(options.json, rows, lost)
+                write(options.json, rows, lost, tuned=is_tuned(options.cache))
     if not rows:
         return 1
     print(f"{summary(rows)} in {time.monotonic() - begun:.0f} s")
@@ -211,9 +211,17 @@ def processes_of(wanted: Sequence[Shape]) -> list[str]:
     return [*(["dense"] if needed & {*DENSE} else []), *(name for name in (*PACKED, PADDED) if name in needed)]
 
 
-def write(path: Path, rows: Sequence[Timed], lost: Mapping[str, str]) -> None:
+def is_tuned(cache: Path) -> bool:
+    """Whether a cache has times of attention, by which the loader chooses, and not by the manifest's order."""
+    from precast.loader.resolve.cache import Cache
+
+    return bool(Cache(cache).op("attention").tuning)
+
+
+def write(path: Path, rows: Sequence[Timed], lost: Mapping[str, str], *, tuned: bool) -> None:
     """The file with what was measured until now: in one step, since the run may be ended at any time."""
     report = {
+        "tuned": tuned,
         "summary": summary(rows) if rows else {},
         "rows": [asdict(row) for row in rows],
         "missing": f"Not measured: {', '.join(lost)}." if lost else "",

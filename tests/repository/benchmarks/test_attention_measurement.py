@@ -120,10 +120,10 @@ def test_where_no_peer_has_a_time_the_shape_has_the_reasons() -> None:
 
 def test_what_was_measured_is_in_the_file_with_what_was_not(tmp_path: Path) -> None:
     row = measurement(Processes({})).timed(shape("dense"))
-    module("attention").write(tmp_path / "f.json", [row], {"GPT-2 1 x 2": "it faults"})
+    module("attention").write(tmp_path / "f.json", [row], {"GPT-2 1 x 2": "it faults"}, tuned=True)
     report = json.loads((tmp_path / "f.json").read_text())
     assert report["missing"] == "Not measured: GPT-2 1 x 2."
     assert report["reasons"] == {"GPT-2 1 x 2": "it faults"} and report["rows"][0]["ratio"] == 1.2
     assert [path.name for path in tmp_path.iterdir()] == ["f.json"]
-    module("attention").write(tmp_path / "f.json", [], {})
+    module("attention").write(tmp_path / "f.json", [], {}, tuned=False)
     assert json.loads((tmp_path / "f.json").read_text())["missing"] == ""

@@ -119,6 +119,7 @@ def test_a_padded_batch_has_the_rows_of_the_packed_one() -> None:
         assert torch.equal(row[: len(own)], own) and not row[len(own) :].any()
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("group", [1, 2])
 def test_nested_tensors_have_the_rows_of_the_packed_ones(group: int) -> None:
     attention, peers = module("attention_shapes"), module("attention_peers")
