@@ -2,75 +2,59 @@
 
 Dense: torch by its own choice, by cuDNN, by FlashAttention. Packed: torch's functions for packed sequences by cuDNN and
 by FlashAttention, its nested tensors by their own choice, and cuDNN on a padded batch, whose padding is not timed.
-
-What cannot be captured in a CUDA graph spoils later captures of its process, so each of the packed ones is first tried
-in a process of its own: ``python benchmarks/attention_peers.py NAME``.
+Lengths are numbers of the host, made before anything is captured.
 """
 
 from __future__ import annotations
 
-import functools
-import subprocess
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from attention_shapes import Shape, inputs
+from attention_shapes import Shape
 
-Run = Callable[[], Any]
-_TRIED = {"model": "tried", "heads": 8, "size": 128, "causal": True, "batch": 4, "length": 256, "layout": "varlen"}
-
-
-def peers(shape: Shape, values: dict[str, Any]) -> dict[str, Run]:
-    """The alternatives, by name; one that does not take the shape raises when it is called."""
-    return _dense(shape, values) if shape.layout == "dense" else _packed(shape, values)
+DENSE = ("torch", "torch by cuDNN", "torch by FlashAttention")
+PACKED = ("torch packed by FlashAttention", "torch packed by cuDNN", "torch nested")
+PADDED = "torch padded by cuDNN"
 
 
-def usable(runs: dict[str, Run], say: Callable[[str], None]) -> dict[str, Run]:
-    """Those that run, and can be captured in a graph; why others are left out is reported.
+def names(shape: Shape) -> tuple[str, ...]:
+    """The peers of a shape.
 
-    >>> usable({"one": lambda: 1, "none": lambda: 1 / 0}, print).keys()
-      left out: none: ZeroDivisionError: division by zero
-    dict_keys(['one'])
+    A padded batch is one only with a mask: a query then sees no key behind its own, so what is behind a sequence
+    changes none of its results.
+
+    >>> names(Shape(model="", heads=1, group=1, size=64, causal=True, batch=1, length=3))
+    ('torch', 'torch by cuDNN', 'torch by FlashAttention')
     """
-    found = {}
-    for name, run in runs.items():
-        try:
-            if ("packed" in name or "nested" in name) and (reason := obstacle(name)):
-                raise RuntimeError(f"it cannot be captured in a CUDA graph: {reason}")
-            run()
-        except Exception as error:
-            say(f"  left out: {name}: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
-        else:
-            found[name] = run
-    return found
+    if shape.layout == "dense":
+        return DENSE
+    return (*PACKED, PADDED) if shape.causal else PACKED
 
 
-@functools.cache
-def obstacle(name: str) -> str:
-    """What is raised where a peer of packed sequences is captured, in a process of its own; empty if nothing is."""
-    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, timeout=120)
-    return (done.stderr.strip().splitlines() or ["?"])[-1] if done.returncode else ""
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """An alternative: ``run`` is timed, and ``result`` makes of what it returns what our ``out`` is, not timed."""
+
+    run: Callable[[], Any]
+    result: Callable[[Any], Any]
 
 
-def attempt(name: str) -> None:
-    """Capture one of the packed peers at a small shape, and replay it."""
-    from precast.kernels.authoring.timing import timer
-
-    shape = Shape(**_TRIED, group=1)
-    timer.captured(peers(shape, inputs(shape))[name], "cuda")
-
-
-def _dense(shape: Shape, values: dict[str, Any]) -> dict[str, Run]:
-    q, k, v = (values[name].transpose(1, 2) for name in ("q", "k", "v"))
-    return {
-        "torch": _sdpa(shape, q, k, v, None),
-        "torch by cuDNN": _sdpa(shape, q, k, v, "CUDNN_ATTENTION"),
-        "torch by FlashAttention": _sdpa(shape, q, k, v, "FLASH_ATTENTION"),
-    }
+def peer(name: str, shape: Shape, values: dict[str, Any]) -> Peer:
+    """One of ``names``; one that does not take the shape raises here, or when it is called."""
+    if name == PADDED:
+        padded = [_padded(shape, values[key]).transpose(1, 2) for key in ("q", "k", "v")]
+        return Peer(_sdpa(shape, *padded, "CUDNN_ATTENTION"), lambda found: _unpadded(shape, found.transpose(1, 2)))
+    if name == "torch nested":
+        return Peer(_nested(shape, values), lambda found: found.transpose(1, 2).values())
+    if name in PACKED:
+        return Peer(_packed(name, shape, values), lambda found: found[0])
+    q, k, v = (values[key].transpose(1, 2) for key in ("q", "k", "v"))
+    backend = {"torch by cuDNN": "CUDNN_ATTENTION", "torch by FlashAttention": "FLASH_ATTENTION"}.get(name)
+    return Peer(_sdpa(shape, q, k, v, backend), lambda found: found.transpose(1, 2))
 
 
-def _sdpa(shape: Shape, q: Any, k: Any, v: Any, backend: str | None) -> Run:
+def _sdpa(shape: Shape, q: Any, k: Any, v: Any, backend: str | None) -> Callable[[], Any]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
@@ -86,39 +70,38 @@ def _sdpa(shape: Shape, q: Any, k: Any, v: Any, backend: str | None) -> Run:
     return by_name if backend else own
 
 
-def _packed(shape: Shape, values: dict[str, Any]) -> dict[str, Run]:
+def _packed(name: str, shape: Shape, values: dict[str, Any]) -> Callable[[], Any]:
+    """What ``torch.nn.attention.varlen`` calls. It takes no heads that share keys by cuDNN, which get copies here."""
     import torch
 
-    q, k, v, starts = (values[name] for name in ("q", "k", "v", "cu_seqlens_q"))
+    starts = values["cu_seqlens_q"]
     longest, scale = max(shape.lengths), shape.size**-0.5
-    aten = torch.ops.aten
     ends = (starts, starts, longest, longest)
-    found: dict[str, Run] = {
-        "torch packed by FlashAttention": lambda: aten._flash_attention_forward(
-            q, k, v, *ends, 0.0, shape.causal, False, scale=scale
-        ),
-        "torch packed by cuDNN": lambda: aten._cudnn_attention_forward(
-            q, k, v, None, *ends, False, 0.0, shape.causal, False, scale=scale
-        ),
-        "torch nested": _nested(shape, values),
-    }
-    if shape.causal:  # a query sees no key behind its own, so what is behind a sequence changes none of its results
-        padded = [_padded(shape, values[name]).transpose(1, 2) for name in ("q", "k", "v")]
-        found["torch padded by cuDNN"] = _sdpa(shape, *padded, "CUDNN_ATTENTION")
-    return found
+    aten = torch.ops.aten
+    if name == "torch packed by FlashAttention":
+        q, k, v = (values[key] for key in ("q", "k", "v"))
+        return lambda: aten._flash_attention_forward(q, k, v, *ends, 0.0, shape.causal, False, scale=scale)
+    q, k, v = _copies(shape, values)
+    return lambda: aten._cudnn_attention_forward(q, k, v, None, *ends, True, 0.0, shape.causal, False, scale=scale)
 
 
-def _nested(shape: Shape, values: dict[str, Any]) -> Run:
-    """Torch's tensors of sequences of different lengths; heads that share keys get copies, which are not timed."""
+def _nested(shape: Shape, values: dict[str, Any]) -> Callable[[], Any]:
+    """Torch's tensors of sequences of different lengths; heads that share keys get copies."""
     import torch
 
     offsets = values["cu_seqlens_q"].long()
     limits = {"min_seqlen": min(shape.lengths), "max_seqlen": max(shape.lengths)}
-    copies = [values["q"], *(values[name].repeat_interleave(shape.group, dim=1) for name in ("k", "v"))]
+    copies = _copies(shape, values)
     nested = [torch.nested.nested_tensor_from_jagged(tensor, offsets=offsets, **limits) for tensor in copies]
     q, k, v = (tensor.transpose(1, 2) for tensor in nested)
     attention = torch.nn.functional.scaled_dot_product_attention
     return lambda: attention(q, k, v, is_causal=shape.causal, scale=shape.size**-0.5)
+
+
+def _copies(shape: Shape, values: dict[str, Any]) -> list[Any]:
+    """Queries, keys and values with a key head for each query head: the copies are not timed."""
+    q, *shared = (values[key] for key in ("q", "k", "v"))
+    return [q, *(tensor if shape.group == 1 else tensor.repeat_interleave(shape.group, dim=1) for tensor in shared)]
 
 
 def _padded(shape: Shape, tensor: Any) -> Any:
@@ -129,5 +112,8 @@ def _padded(shape: Shape, tensor: Any) -> Any:
     return found
 
 
-if __name__ == "__main__":
-    attempt(sys.argv[1])
+def _unpadded(shape: Shape, batch: Any) -> Any:
+    """The sequences of such a batch, one behind the other."""
+    import torch
+
+    return torch.cat([row[:length] for row, length in zip(batch, shape.lengths, strict=True)])

@@ -218,8 +218,8 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     cells = []
     for row in rows:
         times = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "" for name in names]
-        others = [row["ratio"], *([row["ratio to torch.compile"]] if compiled else [])]
-        cells.append([str(row["tokens"]), *times, *(f"{ratio:.3f}" for ratio in others)])
+        others = [row["ratio"], *([row.get("ratio to torch.compile")] if compiled else [])]
+        cells.append([str(row["tokens"]), *times, *(f"{ratio:.3f}" if ratio else "" for ratio in others)])
     yield from _table(head, cells)
     worst = {name: max(row["error"].get(name, 0.0) for row in rows) for name in names}
     yield ""
@@ -233,7 +233,10 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Attention in bfloat16 at {counted(len(rows), 'shape')} that no tuning file has, as `loader.get` chooses:"
     yield f"the ratio to the fastest of torch's backends is **{summary['geometric_mean']:.3f}** in the geometric mean,"
     yield f"{summary['least']:.3f} at least."
-    yield "An earlier run at these shapes decided which tiles are listed, and in which order."
+    if report.get("tuned"):
+        yield "Tiles are chosen by times at other lengths and batches (`benchmarks/attention-candidates.yaml`)."
+    else:
+        yield "An earlier run at these shapes decided which tiles are listed, and in which order."
     missing = report.get("missing", "")
     if missing:
         yield missing
@@ -247,7 +250,9 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
         cells.append(
             [
                 shape["model"], f"{shape['batch']} x {shape['length']}", heads, size, f"{causal}, {shape['layout']}",
-                f"{row['ours']:.1f}", f"{row['teraflops']:.0f}", row["peer"], f"{row['ratio']:.3f}",
+                f"{row['ours']:.1f}", f"{row['teraflops']:.0f}",
+                row["peer"] + (", both without graphs" if row["peer"] in row.get("without_graphs", ()) else ""),
+                f"{row['ratio']:.3f}",
             ]
         )  # fmt: skip
     yield from _table(

@@ -50,13 +50,18 @@ class Model:
         return Gpu(name=name, capability=self.profile.capability, driver="", date=_NEVER)
 
     def group(self, contest: Contest, problems: Sequence[Problem], declaration: Declaration) -> Group | None:
-        """The modelled times of a contest's candidates; None if the author does not declare tiles and costs."""
+        """The modelled times of a contest's candidates; None if the author does not declare tiles and costs.
+
+        Tiles that several clusters share, or that differ in length, are not modelled.
+        """
         candidates = []
         for contestant in contest.contestants:
             config = {**contest.config, **contestant.tuned}
             tile = declaration.tile(config, contest.target) if declaration.tile else None
             tiling = tile.on(self.profile.answer) if tile else None
             if tile is None or tiling is None or declaration.cost is None:
+                return None
+            if tile.parts > 1 or not tile.whole_waves:  # a wave of these has no one time
                 return None
             times = self._times(declaration, config, problems, tile, tiling)
             candidates.append(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Any, Literal
 
 from precast.kernels.adapters.attention import backward_parts, cases, library
@@ -96,6 +98,13 @@ def attention_bwd(
             **lengths,
         }
 
-    parts = library.run("_flash_attn_bwd", arguments, "_bwd_preprocess", "_flash_attn_bwd", "_bwd_postprocess_convert")
+    with contextlib.ExitStack() as stack:
+        if Target.parse(os.environ["CUTE_DSL_ARCH"]).major != 9:
+            from precast.kernels.adapters.attention import backward_device
+
+            kind = backward_device.Finished
+            stack.enter_context(library.FLASH.replaced(library.INTERFACE, FlashAttentionBackwardSm100=kind))
+        names = ("_bwd_preprocess", "_flash_attn_bwd", "_bwd_postprocess_convert")
+        parts = library.run("_flash_attn_bwd", arguments, *names)
     # Queries and keys share one object where their tiles are the same.
     return parts if heads_per_kv == 1 or len(parts) == 4 else (*parts, parts[-1])

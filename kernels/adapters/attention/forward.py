@@ -187,6 +187,7 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     tolerance=cases.tolerance,
     special_values=["zero", "denormal"],  # what is masked is not looked at, or it is, as the tiles have it
     cost=cases.cost,
+    tile=forward_tiles.tile,
     peer=cases.peer,
     arguments=ARGUMENTS,
     speed_only=GRID,  # its persistent schedulers launch a block an SM, which take tiles in turn and wait for none

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from precast.kernels.adapters.attention import cases
 from precast.kernels.authoring import configs
+from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config
+from precast.loader.contract.format.target import Target
 
 MEMORY = 227 * 1024  # bytes of shared memory that a block of sm_90 may have
 REGISTERS = {1: 216, 2: 216, 3: 136}  # of a thread for tiles, by groups of warps; the rest is for all else
@@ -70,6 +72,25 @@ class Tiles:
         elif self.resident:
             elements += self.queries * self.size_v
         return 2 * elements + 16 * (1 + 2 * self.stages)
+
+
+def tile(config: Config, target: Target) -> Tile | None:
+    """What a block takes at once, for the choice between measured problems; on Hopper, with many queries.
+
+    For example, 1024 queries need six tiles of 192, and the last one is a third full; 900 queries need five.
+
+    >>> config = {"head_dim": 64, "heads_per_kv": 1, "causal": True, "layout": "dense", "decode": False}
+    >>> tile(config, Target.parse("sm_90a")).sizes
+    {'batch': 1, 'kv_heads': 1, 'queries': 192}
+    """
+    if target.major != 9 or config["decode"] or config["layout"] not in ("dense", "varlen"):
+        return None
+    group, _, _ = cases.sizes(config)
+    queries = Tiles.of(config).queries
+    packed = bool(config.get("pack", True))
+    sizes = {"batch": 1, "kv_heads": 1, "queries": max(1, queries // group) if packed else queries}
+    waves = not config["causal"] and config["layout"] == "dense"  # else tiles are longer the later their queries are
+    return Tile(sizes=sizes, parts=1 if packed else group, whole_waves=waves)
 
 
 def chosen(config: Config) -> bool:

@@ -21,28 +21,34 @@ _FLUSH = 256 << 20  # bytes: more than any GPU's L2 cache
 
 
 def cold(
-    runs: Sequence[Run], device: Any, *, launches: int = LAUNCHES, written_back: bool = False
+    runs: Sequence[Run],
+    device: Any,
+    *,
+    launches: int = LAUNCHES,
+    written_back: bool = False,
+    graphs: bool = True,
 ) -> list[list[float]]:
     """The times of single launches of each run, each with a cold L2 cache, as after other kernels of a model.
 
     The runs take turns, so that what slows the GPU down for a moment meets all of them. What another kernel wrote last
     is still in the cache, and a launch that brings other lines has it written to memory; with ``written_back`` it is
-    there before, so that a launch pays for its own lines alone.
+    there before, so that a launch pays for its own lines alone. Without ``graphs``, for what cannot be captured, the
+    times hold whatever the host does while the GPU waits for it.
     """
     import torch
 
-    graphs = [captured(run, device) for run in runs]
+    replays = [captured(run, device).replay if graphs else _warmed(run, device) for run in runs]
     flush = _flush(str(device))
     others = _read(str(device)) if written_back else None
-    marks = [[_marks() for _ in range(launches)] for _ in graphs]
+    marks = [[_marks() for _ in range(launches)] for _ in replays]
     for turn in range(launches):
-        for graph, own in zip(graphs, marks, strict=True):
+        for replay, own in zip(replays, marks, strict=True):
             before, after = own[turn]
             flush.zero_()
             if others is not None:
                 others.sum()
             before.record()
-            graph.replay()
+            replay()
             after.record()
     torch.cuda.synchronize(device)
     return [[before.elapsed_time(after) * 1e3 for before, after in own] for own in marks]
@@ -122,6 +128,16 @@ def captured(run: Run, device: Any, launches: int = 1) -> Any:
     graph.replay()
     torch.cuda.synchronize(device)
     return graph
+
+
+def _warmed(run: Run, device: Any) -> Run:
+    """The run itself, after it has done whatever it does at first."""
+    import torch
+
+    for _ in range(_WARM_UP):
+        run()
+    torch.cuda.synchronize(device)
+    return run
 
 
 @contextlib.contextmanager

@@ -84,6 +84,9 @@ def test_a_group_has_a_time_of_each_candidate_for_each_problem() -> None:
     assert "modelled" in file.gpus[0].name and not file.gpus[0].driver
     without = Declaration(op="product", keys=(), cost=cost)
     assert model.group(contest, problems, without) is None
+    for cut in (Tile(sizes={"m": 128}, parts=4), Tile(sizes={"m": 128}, whole_waves=False)):
+        unequal = Declaration(op="product", keys=(), cost=cost, tile=lambda config, target, cut=cut: cut)  # type: ignore[misc]
+        assert model.group(contest, problems, unequal) is None, cut
 
 
 def test_what_is_not_known_is_said() -> None:

@@ -170,3 +170,18 @@ def test_accumulators_are_in_the_order_of_the_library(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["smallest"] is None and not report["refused"] and not report["left_out"], report
     assert sum(len(keys) for keys in report["evidence"].values()) == 8
+
+
+@pytest.mark.slow
+def test_a_block_on_blackwell_waits_for_its_last_stores(tmp_path: Path) -> None:
+    """With a key head for each query head, the library lets it end while a copy may still read its shared memory."""
+    (tmp_path / "backward.yaml").write_text(
+        "version: 1\nname: backward\ntargets: [sm_100a]\nkernels:\n  - kernel: attention_bwd\n"
+        "    parts: [prepare, main, dq]\n    config: {dtype: bfloat16, head_dim: 64, causal: true}\n"
+    )
+    cache, store = tmp_path / "cache", tmp_path / "store"
+    done = precast(store, "build", tmp_path / "backward.yaml", "-o", cache, "--keep", "ptx")
+    assert done.returncode == 0, done.stderr
+    options = ["--emulate", "--json", "--op", "attention_bwd.main", "--problem", "batch=1,tokens=1,kv_heads=1"]
+    report = json.loads(precast(store, "verify", cache, *options).stdout)
+    assert report["smallest"] is None and not report["refused"] and not report["left_out"], report

@@ -13,6 +13,7 @@ from precast.kernels.adapters.attention.forward_tiles import MEMORY, REGISTERS, 
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
+from precast.loader.contract.format.target import Target
 from tests.helpers.builds import precast, succeeded
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
@@ -51,6 +52,43 @@ def test_without_a_choice_the_library_chooses() -> None:
     assert not forward_tiles.chosen(config) and forward_tiles.refusal(config) is None
     for choice in ({"stages": 2}, {"resident": True}, {"keys_tile": 64}, {"overlap": False}):
         assert forward_tiles.chosen({**config, **choice}) and forward_tiles.refusal({**config, **choice})
+
+
+HOPPER = Target.parse("sm_90a")
+
+
+def work(queries: int, *, length: int, **config: Any) -> float:
+    """Of a problem, as the loader estimates it on an H200."""
+    tile = forward_tiles.tile({**PLAIN, "head_dim": 64, "causal": True, "queries_tile": queries, **config}, HOPPER)
+    tiling = tile.on({"max_active_clusters_1": 132}.get) if tile else None
+    assert tiling
+    return tiling.work({"batch": 2, "queries": length, "keys": length, "kv_heads": 8})
+
+
+def test_a_length_that_tiles_round_up_more_is_more_work_for_them() -> None:
+    assert work(192, length=900) == work(192, length=768) * 5 / 4 < work(192, length=1024)
+    assert work(192, length=1024) / work(192, length=900) > work(128, length=1024) / work(128, length=900)
+
+
+def test_packed_heads_fill_a_tile_with_fewer_queries_of_each() -> None:
+    assert work(128, length=100, heads_per_kv=4) == 4 * work(128, length=32, heads_per_kv=4)
+    assert work(128, length=100, heads_per_kv=4, pack=False) == work(128, length=32, heads_per_kv=4, pack=False)
+
+
+def test_tiles_of_one_length_take_whole_waves_and_heads_that_are_not_packed_share_them() -> None:
+    config = {**PLAIN, "head_dim": 128, "causal": False, "heads_per_kv": 4, "pack": False}
+    tile = forward_tiles.tile(config, HOPPER)
+    assert tile and tile.parts == 4 and tile.whole_waves
+    assert not forward_tiles.tile({**config, "causal": True}, HOPPER).whole_waves  # type: ignore[union-attr]
+    assert not forward_tiles.tile({**config, "layout": "varlen"}, HOPPER).whole_waves  # type: ignore[union-attr]
+
+
+def test_tiles_are_known_for_many_queries_on_hopper_only() -> None:
+    config = {**PLAIN, "head_dim": 128, "causal": True}
+    assert forward_tiles.tile(config, HOPPER) is not None
+    assert forward_tiles.tile(config, Target.parse("sm_100a")) is None
+    for other in ({"decode": True}, {"layout": "paged"}):
+        assert forward_tiles.tile({**config, **other}, HOPPER) is None
 
 
 def test_replaced_names_of_a_module_come_back_after_an_error_too() -> None:

@@ -43,7 +43,8 @@ def measured() -> Iterator[tuple[int, int, int]]:
             for sizes in map(dict, group.problems):
                 if {"batch", "queries", "keys"} <= set(sizes):
                     yield sizes["batch"], sizes["queries"], sizes["keys"]
-    for entry in entries():
+    candidates = yaml.safe_load((ROOT / "benchmarks" / "attention-candidates.yaml").read_text())["kernels"]
+    for entry in [*entries(), *candidates]:
         for problem in entry.get("problems", ()):
             yield from map(tuple, problem.get("batch,queries,keys", ()))
             lengths = problem.get("queries,keys", ())
@@ -118,20 +119,33 @@ def test_a_padded_batch_has_the_rows_of_the_packed_one() -> None:
         assert torch.equal(row[: len(own)], own) and not row[len(own) :].any()
 
 
-def test_a_peer_that_spoils_a_capture_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    peers = module("attention_peers")
-    said: list[str] = []
-    runs = {"torch": lambda: 1, "torch packed by cuDNN": lambda: 1, "torch nested": lambda: 1}
-    monkeypatch.setattr(peers, "obstacle", {"torch packed by cuDNN": "it synchronises", "torch nested": ""}.get)
-    assert list(peers.usable(runs, said.append)) == ["torch", "torch nested"]
-    assert len(said) == 1 and "torch packed by cuDNN" in said[0] and "it synchronises" in said[0]
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("group", [1, 2])
+def test_nested_tensors_have_the_rows_of_the_packed_ones(group: int) -> None:
+    attention, peers = module("attention_shapes"), module("attention_peers")
+    shape = attention.Shape(**SMALL, group=group, causal=False, layout="varlen")  # torch has no mask for them on a CPU
+    values = attention.inputs(shape, device="cpu")
+    nested = peers.peer("torch nested", shape, values)
+    values["out"] = nested.result(nested.run())
+    assert attention.wrong(shape, values) is None
 
 
-def test_a_process_of_its_own_reports_why_a_peer_cannot_be_captured() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    reason = module("attention_peers").obstacle("torch nested")
-    assert "CUDA" in reason or "NVIDIA" in reason
+def test_a_padded_batch_gives_the_results_of_the_packed_one() -> None:
+    attention, peers = module("attention_shapes"), module("attention_peers")
+    shape = attention.Shape(**SMALL, group=2, causal=True, layout="varlen")
+    values = attention.inputs(shape, device="cpu")
+    padded = [peers._padded(shape, values[name]).transpose(1, 2) for name in ("q", "k", "v")]
+    values["out"] = peers._unpadded(shape, peers._sdpa(shape, *padded, None)().transpose(1, 2))
+    assert attention.wrong(shape, values) is None
+
+
+def test_without_a_mask_a_padded_batch_is_not_a_peer() -> None:
+    attention, peers = module("attention_shapes"), module("attention_peers")
+    names = {
+        causal: peers.names(attention.Shape(**SMALL, group=1, causal=causal, layout="varlen"))
+        for causal in (True, False)
+    }
+    assert names[True] == (*names[False], peers.PADDED) and peers.PADDED not in names[False]
 
 
 def test_the_summary_takes_the_best_of_the_candidates() -> None:

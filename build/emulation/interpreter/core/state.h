@@ -1,6 +1,7 @@
 // The state of what runs: warps and their groups of lanes, blocks, clusters, grids.
 #pragma once
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -66,7 +67,8 @@ struct Warp {
 
 struct NamedBarrier {
   u32 arrived = 0, expected = 0;
-  u32 arrivers = 0; // the warps that have arrived
+  u32 arrivers = 0;         // the warps that have arrived
+  std::map<u32, u32> lanes; // those of each of them
   u64 phase = 0;
   u32 votes_and = ALL_LANES, votes_or = 0, votes_count = 0, result_and = 0, result_or = 0, result_count = 0;
 };

@@ -10,20 +10,22 @@ constexpr u32 ALL_THREADS = ~0u; // what `expected` is of a barrier without a co
 
 u64 key_of(const NamedBarrier &barrier) { return u64(reinterpret_cast<uintptr_t>(&barrier)); }
 
-// The threads that a group of lanes brings: the lowest lane of the warp brings those that are gone.
-u32 threads_of(const Warp &warp, u32 active) {
-  const u32 live = ~warp.exited;
-  const bool lowest = active & live & (0u - live);
-  return u32(__builtin_popcount(active)) + (lowest ? u32(__builtin_popcount(warp.exited)) : 0);
+// The threads that have arrived. Lanes that are gone count with their warp, unless they arrived before they exited.
+u32 arrived_of(const Block &block, const NamedBarrier &barrier) {
+  u32 threads = barrier.arrived;
+  for (const auto &[warp, lanes] : barrier.lanes)
+    threads += u32(__builtin_popcount(block.warps[warp]->exited & ~lanes));
+  return threads;
 }
 
 bool is_complete(const Block &block, const NamedBarrier &barrier) {
   if (barrier.arrived == 0) return false;
-  if (barrier.expected != ALL_THREADS) return barrier.arrived == barrier.expected;
+  const u32 arrived = arrived_of(block, barrier);
+  if (barrier.expected != ALL_THREADS) return arrived == barrier.expected;
   u32 gone = 0; // warps that have ended without an arrival in this phase
   for (const auto &warp : block.warps)
     if (warp->done && !(barrier.arrivers >> warp->index & 1)) gone += LANES;
-  return barrier.arrived + gone >= block.warps.size() * LANES;
+  return arrived + gone >= block.warps.size() * LANES;
 }
 
 bool try_complete(Machine &machine, const Block &block, NamedBarrier &barrier) {
@@ -34,6 +36,7 @@ bool try_complete(Machine &machine, const Block &block, NamedBarrier &barrier) {
   barrier.votes_and = ALL_LANES;
   barrier.votes_or = barrier.votes_count = 0;
   barrier.arrived = barrier.arrivers = 0;
+  barrier.lanes.clear();
   ++barrier.phase;
   ++machine.changes;
   if (Races *races = machine.races()) races->complete(key_of(barrier));
@@ -57,11 +60,12 @@ void arrive(Machine &machine, Warp &warp, const Insn &insn, NamedBarrier &barrie
     throw Fault(fault::BARRIER, "it counts " + std::to_string(threads(expected)) + " threads, others that wait there " +
                                     std::to_string(threads(barrier.expected)));
   if (!barrier.arrived) barrier.expected = expected;
-  barrier.arrived += threads_of(warp, active);
+  barrier.arrived += u32(__builtin_popcount(active));
   barrier.arrivers |= 1u << warp.index;
-  if (barrier.arrived > threads(expected))
+  barrier.lanes[warp.index] |= active;
+  if (const u32 arrived = arrived_of(block, barrier); arrived > threads(expected))
     throw Fault(fault::BARRIER,
-                std::to_string(barrier.arrived) + " threads at a barrier for " + std::to_string(threads(expected)));
+                std::to_string(arrived) + " threads at a barrier for " + std::to_string(threads(expected)));
   const auto what = What(insn.a[2]);
   if (what >= Popc) {
     const u32 votes = warp.predicate(insn.a[5]) & active;

@@ -146,7 +146,46 @@ EARLY_EXIT = Kernel(  # a barrier without a count waits for the threads that hav
     block=96,
     twins=(Twin("it counts those that exit", "bar.sync 0;", "bar.sync 0, 96;", ("hang",), "bar.sync"),),
 )
+GONE_IN_PARTS = Kernel(  # the lanes of a warp that arrive and exit apart count once each, whichever come first
+    module(
+        """
+        mov.b32 %r2, data;
+        and.b32 %r3, %r1, 31;
+        shl.b32 %r3, %r3, 2;
+        add.s32 %r4, %r2, %r3;
+        setp.lt.u32 %p1, %r1, 32;
+        @%p1 bra consumer;
+        mul.lo.s32 %r5, %r1, 3;
+        st.shared.b32 [%r4], %r5;
+        setp.lt.u32 %p2, %r1, 58;
+        @%p2 bra most;
+        barrier.arrive 1, 64;
+        ret;
+        most:
+        barrier.arrive 1, 64;
+        ret;
+        consumer:
+        barrier.sync 1, 64;
+        ld.shared.b32 %r7, [%r4];
+        cvt.u64.u32 %rd2, %r3;
+        add.s64 %rd3, %rd1, %rd2;
+        st.global.b32 [%rd3], %r7;
+        """,
+        1,
+        registers=SHARED,
+    ),
+    np.arange(32, 64, dtype=np.int32) * 3,
+    twins=(
+        Twin(
+            "some arrive twice",
+            "most:\n        barrier.arrive 1, 64;",
+            "most:\n        barrier.arrive 1, 64;\n        barrier.arrive 1, 64;",
+            ("barrier", "race", "hang"),
+        ),
+    ),
+)
 KERNELS = {"exchange": EXCHANGE, "handover": HANDOVER, "votes": VOTES, "apart": APART, "early exit": EARLY_EXIT}
+KERNELS["gone in parts"] = GONE_IN_PARTS
 TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
 
 

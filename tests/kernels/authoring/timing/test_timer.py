@@ -107,6 +107,15 @@ def test_what_was_written_is_in_memory_before_a_launch_where_that_is_asked(gpu: 
     assert gpu.log[-11:] == [*["flush", "read", "|", "a", "|"] * 2, "wait"]
 
 
+def test_what_cannot_be_captured_is_timed_as_it_is_launched(gpu: Gpu) -> None:
+    def run() -> None:
+        assert gpu.capturing is None
+        gpu.launch("kernel", 7.0)
+
+    assert timer.cold([run], "cuda", launches=2, graphs=False) == [[pytest.approx(7.0)] * 2]
+    assert gpu.log[-9:] == [*["flush", "|", "kernel", "|"] * 2, "wait"]
+
+
 def test_the_inputs_are_there_before_another_stream_reads_them(gpu: Gpu) -> None:
     timer.captured(lambda: gpu.launch("a", 5.0), "cuda")
     assert gpu.log[0] == "wait" and gpu.log.count("a") == 4  # three to warm up, and the first replay
