@@ -115,9 +115,7 @@ class _Finder(MetaPathFinder):
 class _Loader(Loader):
     """The loader of a module, which makes a change after loading it; in all else it behaves as that loader."""
 
-    def __init__(
-        self, inner: Loader, change: Change, context: Callable[[], AbstractContextManager[object]]
-    ) -> None:
+    def __init__(self, inner: Loader, change: Change, context: Callable[[], AbstractContextManager[object]]) -> None:
         self._inner = inner
         self._change = change
         self._context = context

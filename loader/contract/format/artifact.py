@@ -189,7 +189,7 @@ class Artifact(Immutable, kw_only=True):
 _signatures: dict[bytes, Signature] = {}
 
 
-def _signature(value: object) -> Signature:
+def _signature(value: Any) -> Signature:
     """A signature. Most variants of an op share one, which is parsed once; equal bytes of ``marshal`` are equal values
     of equal types, and are made in a fifth of the time of their text. They are not read."""
     try:

@@ -26,7 +26,7 @@ TRITON = {
     "triton/runtime/__init__.py": "import triton.runtime.cache\nautotuner = 'tunes'\n",
     "triton/runtime/cache.py": "from abc import ABC, abstractmethod\n" + MANAGER,
     "triton/tools/__init__.py": "",
-    "triton/tools/disasm.py": "import triton\ndef extract(path, function):\n    return path, function, triton.version\n",
+    "triton/tools/disasm.py": "import triton\ndef extract(path, function):\n    return path, function, triton.version",
 }
 LIBRARY = {
     f"{PACKAGE}/utils.py": """
