@@ -11,7 +11,8 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 after a clean end.
 
-    What a start makes stays, so it is not searched for garbage: neither while it is made, a sixth of a start, nor later.
+    What a start makes stays, so it is not searched for garbage: neither while it is made, a sixth of a start,
+    nor later.
     """
     gc.disable()
     from serving.server import serve
