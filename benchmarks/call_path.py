@@ -74,11 +74,12 @@ def measure(folder: Path) -> dict[str, float]:
         write_caches(folder, *caches)
     from precast.loader.contract.format.target import Capability
     from precast.loader.machine.machine import Machines, replace
+    from precast.loader.resolve.candidate import Request
 
     here = Machines(replace(Machines().host, capability=Capability(9, 0)))
     x, y = torch.zeros(1), torch.zeros(1)
     start = time.process_time()
-    kernel = session.Session(str(caches[0]), machines=here).lookup("scale", {"dtype": "fp32"}).kernel
+    kernel = session.Session(str(caches[0]), machines=here).lookup(Request(op="scale", config={"dtype": "fp32"})).kernel
     kernel(x, y, 2.0)
     figures["first"] = time.process_time() - start
     figures |= {
@@ -88,7 +89,7 @@ def measure(folder: Path) -> dict[str, float]:
     args = [torch.zeros(17, 4), None, torch.zeros(17, dtype=torch.float8_e4m3fn), 2, True, 1.5, -2.0]
     stand_in(folder)
     start = time.process_time()
-    cubin = session.Session(str(caches[1]), machines=here).lookup("op").kernel
+    cubin = session.Session(str(caches[1]), machines=here).lookup(Request(op="op")).kernel
     cubin(*args)
     figures["first cubin"] = time.process_time() - start
     figures["a call of a cubin, two launches"] = of_calls(cubin, *args)

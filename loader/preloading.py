@@ -9,7 +9,7 @@ from typing import Union
 
 from precast.loader import session
 from precast.loader.contract.format.config import canonical, config_text, to_json
-from precast.loader.contract.values import Immutable, replace
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
@@ -144,7 +144,15 @@ def _loads(into: Session, request: PreloadRequest, template: Request) -> Iterato
     """Functions that each load one kernel of a request, for the device or the target of a template."""
     if not isinstance(request, str):
         op, config, problem = (*request, None)[:3]
-        checked = replace(template, op=op, config={} if config is None else config, problem=problem)
+        checked = Request(
+            op=op,
+            config={} if config is None else config,
+            device=template.device,
+            target=template.target,
+            problem=problem,
+            verified=template.verified,
+            memo_key=None,
+        )
         yield lambda: into.lookup(checked)
         return
     sources, notes = into.sources(request)

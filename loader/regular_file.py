@@ -29,7 +29,7 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
     file = open_regular(path)
     try:
         size = os.fstat(file).st_size
-        data = b"" if size > limit else read_at_most(file, limit + 1)
+        data = b"" if size > limit else read_at_most(file, limit + 1, size)
     finally:
         os.close(file)
     if max(size, len(data)) > limit:
@@ -37,11 +37,16 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
     return data
 
 
-def read_at_most(file: int, most: int) -> bytes:
-    """A file's bytes, read in parts of its size: a buffer of ``most`` bytes takes longer to allocate than to fill."""
-    chunks: list[bytes] = []
-    part = os.fstat(file).st_size + 1
-    while most > 0 and (chunk := os.read(file, min(most, part))):
+def read_at_most(file: int, most: int, size: int) -> bytes:
+    """The bytes of a regular file of about this size: a buffer of ``most`` bytes takes longer to allocate than to fill.
+
+    One read is enough for a file of that very size; a file that changes, or is read in parts, takes several.
+    """
+    chunk = os.read(file, min(most, size + 1))
+    if len(chunk) in (size, most):
+        return chunk
+    chunks = [chunk]
+    while chunk and (most := most - len(chunk)) > 0:
+        chunk = os.read(file, min(most, size + 1))
         chunks.append(chunk)
-        most -= len(chunk)
     return b"".join(chunks)

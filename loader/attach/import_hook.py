@@ -6,8 +6,10 @@ made again when the module is reloaded, and at the next attempt when an import f
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -47,6 +49,15 @@ def after_import_below(package: str, change: Change, *, without: Sequence[str] =
     sys.meta_path.insert(0, _Finder(change_of))
 
 
+def during_import(module: str, context: Callable[[], AbstractContextManager[object]]) -> None:
+    """Execute the code of a module within a context, whenever it is executed from now on.
+
+    >>> during_import("no_such_module", contextlib.nullcontext)
+    """
+    nothing: dict[str, Change] = {module: lambda _: None}
+    sys.meta_path.insert(0, _Finder(nothing.get, context))
+
+
 def _change_imported(change_of: Callable[[str], Change | None]) -> None:
     for name, module in list(sys.modules.items()):
         change = change_of(name)
@@ -79,8 +90,12 @@ def _below(name: str, package: str) -> bool:
 class _Finder(MetaPathFinder):
     """Finds what the finders after it find, with a loader that makes the change last."""
 
-    def __init__(self, change_of: Callable[[str], Change | None]) -> None:
-        self._change_of = change_of
+    def __init__(
+        self,
+        change_of: Callable[[str], Change | None],
+        context: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
+        self._change_of, self._context = change_of, context
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -92,7 +107,7 @@ class _Finder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:  # a folder without __init__.py has none
-                    spec.loader = _Loader(spec.loader, change)
+                    spec.loader = _Loader(spec.loader, change, self._context)
                 return spec
         return None
 
@@ -100,9 +115,10 @@ class _Finder(MetaPathFinder):
 class _Loader(Loader):
     """The loader of a module, which makes a change after loading it; in all else it behaves as that loader."""
 
-    def __init__(self, inner: Loader, change: Change) -> None:
+    def __init__(self, inner: Loader, change: Change, context: Callable[[], AbstractContextManager[object]]) -> None:
         self._inner = inner
         self._change = change
+        self._context = context
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -115,5 +131,6 @@ class _Loader(Loader):
         module.__loader__ = self._inner
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
-        self._inner.exec_module(module)
+        with self._context():
+            self._inner.exec_module(module)
         self._change(module)

@@ -31,7 +31,7 @@ else:
 class _Shape:
     """What the shared methods know of a class."""
 
-    __slots__ = ("compared", "positional", "shown", "slots")
+    __slots__ = ("compared", "count", "positional", "puts", "shown", "slots")
 
     def __init__(self, cls: Any) -> None:
         names, specs = list(cls.__slots__), cls.__specs__
@@ -45,6 +45,8 @@ class _Shape:
             spec = fields.get(name)
             default = spec.default if spec else specs.get(name, MISSING)
             self.slots.append((name, cls.__dict__[name].__set__, default, spec.default_factory if spec else MISSING))
+        self.count = len(names)
+        self.puts = [(name, put) for name, put, _, _ in self.slots]
 
 
 def _nothing(value: object) -> tuple[()]:
@@ -134,19 +136,19 @@ class Immutable(metaclass=_Values):
 
     def __init__(self: Any, *args: object, **named: object) -> None:
         shape: _Shape = self.__shape__
-        if args and not named and len(args) == len(shape.slots) == len(shape.positional):
-            for slot, value in zip(shape.slots, args, strict=True):
-                slot[1](self, value)
-            return
         if args:
+            if not named and len(args) == shape.count == len(shape.positional):
+                for (_, put), value in zip(shape.puts, args):  # noqa: B905 - as many, and quicker
+                    put(self, value)
+                return
             given = dict(zip(shape.positional, args))  # noqa: B905 - too many are refused below
             if len(args) > len(given) or not given.keys().isdisjoint(named):
                 takes = f"{len(shape.positional)} fields by position, each field once"
                 raise TypeError(f"{type(self).__name__} takes {takes}")
             named.update(given)
-        elif len(named) == len(shape.slots):
+        elif len(named) == shape.count:
             try:  # most values are made with all their fields
-                for name, put, _, _ in shape.slots:
+                for name, put in shape.puts:
                     put(self, named[name])
                 return
             except KeyError:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from precast.loader.import_lock import IMPORT_LOCK
@@ -17,7 +15,10 @@ _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20
 _CHUNK = 1 << 12  # a buffer of _LIMIT for each file would take longer to allocate than the files to read
 
+_ENTRY_POINTS = "/entry_points.txt"
+
 Distribution = tuple[str, str, str]  # name, version, folder
+Listing = tuple[tuple[str, list[str]], ...]  # folders of the path, with the names of the distributions in each
 
 
 class Installed:
@@ -28,7 +29,7 @@ class Installed:
     """
 
     def __init__(self) -> None:
-        self._listed: tuple[Distribution, ...] = ()
+        self._listed: Listing = ()
         self._listed_path: tuple[str, ...] | None = None  # the sys.path that the list was made for
 
     def entry_points(self, group: str) -> tuple[tuple[str, str], ...]:
@@ -37,11 +38,14 @@ class Installed:
             with IMPORT_LOCK:
                 from importlib import metadata
             return tuple(sorted({(point.name, point.module) for point in metadata.entry_points(group=group)}))
-        head = f"[{group}]".encode()
+        head, listing = f"[{group}]".encode(), self._list()
+        having = {folder: data for folder, data in _entry_point_files(listing) if head in data}
+        if not having:  # as in most environments: which of two distributions of one name counts does not matter then
+            return ()
         entries: set[tuple[str, str]] = set()
-        for data in _entry_point_files(self.distributions()):
-            if head in data:
-                entries.update(_section(data.decode("utf-8", "replace"), group))
+        for _, _, folder in _distributions(listing):
+            if folder in having:
+                entries.update(_section(having[folder].decode("utf-8", "replace"), group))
         return tuple(sorted(entries))
 
     def version_of(self, name: str) -> str | None:
@@ -53,33 +57,44 @@ class Installed:
                 return metadata.version(name)
             except metadata.PackageNotFoundError:
                 return None
-        distributions = self._listed if self._listed_path == tuple(sys.path) else self.distributions()
+        listing = self._listed if self._listed_path == tuple(sys.path) else self._list()
         normal = _normal(name)
-        return next((version for project, version, _ in distributions if project == normal), None)
+        initial = normal[:1]
+        alike = ((folder, [n for n in names if n[:1].lower() == initial]) for folder, names in listing)
+        return next((version for project, version, _ in _distributions(alike) if project == normal), None)
 
     def distributions(self) -> tuple[Distribution, ...]:
         """List every installed distribution; of several with one name, the one that comes first on the path."""
-        path, listed = tuple(sys.path), tuple(_distributions())
+        return tuple(_distributions(self._list()))
+
+    def _list(self) -> Listing:
+        path, listed = tuple(sys.path), tuple(_listing())
         self._listed_path, self._listed = path, listed
         return listed
 
 
-def _distributions() -> Iterator[Distribution]:
-    seen: set[str] = set()
+def _listing() -> Iterator[tuple[str, list[str]]]:
     for folder in dict.fromkeys(sys.path):
         try:
             names = [name for name in os.listdir(folder or ".") if name.endswith(_SUFFIX)]
         except OSError:  # missing, or a zip file, which has no folder to hold a cache
             continue
-        names.sort()
-        parts = [name[: -len(_SUFFIX)].rpartition("-") for name in names]
+        if names:
+            yield folder or ".", names
+
+
+def _distributions(listing: Iterable[tuple[str, list[str]]]) -> Iterator[Distribution]:
+    seen: set[str] = set()
+    for folder, names in listing:
+        ordered = sorted(names)
+        parts = [name[: -len(_SUFFIX)].rpartition("-") for name in ordered]
         projects = _normal("/".join([project for project, _, _ in parts])).split(
             "/"
         )  # all at once: no name holds a slash
-        for project, (_, _, version), name in zip(projects, parts, names):  # noqa: B905 - an empty list splits into one empty name
+        for project, (_, _, version), name in zip(projects, parts, ordered):  # noqa: B905 - an empty list splits into one empty name
             if project and project not in seen:
                 seen.add(project)
-                yield project, version, f"{folder or '.'}/{name}"
+                yield project, version, f"{folder}/{name}"
 
 
 def locate(module: str) -> Path | None:
@@ -129,28 +144,31 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
                 yield name.strip(), module
 
 
-def _entry_point_files(distributions: tuple[Distribution, ...]) -> Iterator[bytes]:
-    """The files of entry points. Each is opened below the folder of its distribution, which is looked up once."""
-    for parent, group in groupby([folder.rpartition("/") for _, _, folder in distributions], itemgetter(0)):
+def _entry_point_files(listing: Listing) -> Iterator[tuple[str, bytes]]:
+    """The files of entry points, by the folders of their distributions. Each is opened below the folder of all of them,
+    which is looked up once."""
+    for folder, names in listing:
         try:
-            held = os.open(parent or "/", os.O_PATH | os.O_CLOEXEC)
+            held = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue
         try:
-            for _, _, name in group:
-                yield _read(f"{name}/entry_points.txt", held)
+            for name in names:
+                try:
+                    file = os.open(name + _ENTRY_POINTS, os.O_RDONLY | os.O_CLOEXEC, dir_fd=held)
+                except OSError:  # most distributions have none
+                    continue
+                yield f"{folder}/{name}", _read(file)
         finally:
             os.close(held)
 
 
-def _read(path: str, folder: int) -> bytes:
+def _read(file: int) -> bytes:
+    """What an open file holds; it is closed. A part that is shorter than its buffer is the last one of a file."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return b""
-    try:
-        data = b""
-        while len(data) < _LIMIT and (chunk := os.read(file, _CHUNK)):
+        data = chunk = os.read(file, _CHUNK)
+        while len(chunk) == _CHUNK and len(data) < _LIMIT:
+            chunk = os.read(file, _CHUNK)
             data += chunk
         return data
     except OSError:

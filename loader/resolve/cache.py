@@ -93,7 +93,8 @@ class Cache:
         with ExitStack() as stack:
             with suppress(OSError):
                 held = stack.enter_context(_open_beneath(self.path, (_BLOBS,), os.O_DIRECTORY))
-                if _BLOBS not in folders and self._objection(held, (_BLOBS,)) is None:
+                facts = [os.fstat(part) for part in held]
+                if _BLOBS not in folders and self._objection(facts, (_BLOBS,)) is None:
                     folders[_BLOBS] = held[-1]
                     stack.callback(folders.pop, _BLOBS)
             yield
@@ -159,12 +160,13 @@ class Cache:
         name = "/".join(parts)
         try:
             with _open_beneath(self.path, parts, held_folder=self._folders.__dict__.get(parts[0])) as held:
-                if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
+                facts = [os.fstat(part) for part in held]
+                if not stat.S_ISREG(facts[-1].st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
-                objection = self._objection(held, parts)
+                objection = self._objection(facts, parts)
                 if objection:
                     raise CacheError(objection)
-                data = read_at_most(held[-1], limit + 1)
+                data = read_at_most(held[-1], limit + 1, facts[-1].st_size)
         except FileNotFoundError:
             raise self._missing(name) from None
         except OSError as error:
@@ -176,10 +178,10 @@ class Cache:
             raise self._corrupt(name, f"it should have {'' if exact else 'at most '}{limit} bytes")
         return data
 
-    def _objection(self, held: list[int], parts: tuple[str, ...]) -> str | None:
-        """Why a part of the cache is not safe to use, or None. ``held`` are descriptors of the last parts of a path."""
-        for depth, part in enumerate(held, len(parts) + 1 - len(held)):
-            unsafe = _unsafe(os.fstat(part), self._pinned)
+    def _objection(self, facts: list[os.stat_result], parts: tuple[str, ...]) -> str | None:
+        """Why a part of the cache is not safe to use, or None. ``facts`` are of the last parts of a path."""
+        for depth, part in enumerate(facts, len(parts) + 1 - len(facts)):
+            unsafe = _unsafe(part, self._pinned)
             if unsafe:
                 return f"{self.path.joinpath(*parts[:depth])} {unsafe}"
         return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format import fields
@@ -41,12 +39,12 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
     contenders, _ = for_each_source(
         request,
         sources,
-        lambda source, required: [
-            (_place(source, n, required), source, required, n) for n in may_serve(source, required, machine)
-        ],
+        lambda source, required: [(source, position, required) for position in may_serve(source, required, machine)],
     )
+    if len(contenders) > 1:
+        contenders.sort(key=lambda contender: _place(*contender))
     best: Candidate | None = None
-    for _, source, required, position in sorted(contenders, key=itemgetter(0)):
+    for source, position, required in contenders:
         try:
             candidate = Candidate(source, source.op.artifact(position))
         except FormatError:
@@ -106,7 +104,7 @@ def _may_run(row: Mapping[str, Any], machine: Machine) -> bool:
     target = row.get("target")
     if isinstance(target, str) and machine.capability is not None:
         try:
-            return _target(target).runs_on(machine.capability)
+            return Target.parse(target).runs_on(machine.capability)
         except TargetError:
             pass
     return True
@@ -116,14 +114,9 @@ def _place(source: CachedOp, position: int, required: Requirements) -> tuple[Any
     """What a row is sorted by: as ``resolve`` sorts the artifact that it describes."""
     row = source.op.rows[position]
     try:
-        target = _target(fields.get(row, "target", str))
+        target = Target.parse(fields.get(row, "target", str))
         rank, kind, key = fields.get(row, "rank", int), fields.get(row, "kind", str), fields.get(row, "key", str)
     except (FormatError, TargetError):
         return _MALFORMED
     extra = len(required.differing(row["config"]))
     return (extra, not required.literal(row["config"]), *sort_key(target, source.precedence, rank, kind, key))
-
-
-@functools.lru_cache(maxsize=256)
-def _target(text: str) -> Target:
-    return Target.parse(text)

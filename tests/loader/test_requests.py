@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,6 @@ from precast.build.cache.annotate import add_evidence
 from precast.loader import session
 from precast.loader.api import Variants
 from precast.loader.contract.format.target import Target
-from precast.loader.fast_start.installed import Distribution, Installed
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import Request
@@ -145,15 +146,16 @@ def test_a_described_host_is_asked_for_no_driver() -> None:
     assert machines.for_target("sm_90a") is machines.for_target("sm_90a"), "described once"
 
 
-def test_a_first_get_lists_the_installed_distributions_once(path: Path) -> None:
+def test_a_first_get_lists_the_installed_distributions_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listing them takes as long as all else of finding a cache."""
-    listed = []
+    listed: list[object] = []
+    original = os.listdir
 
-    class Counting(Installed):
-        def distributions(self) -> tuple[Distribution, ...]:
-            listed.append(super().distributions())
-            return listed[-1]
+    def counting(folder: Any = ".") -> list[Any]:
+        listed.append(folder)
+        return original(folder)
 
-    one = session.Session(str(path), installed=Counting())
-    one.get(Request(op="scale", config={"dtype": "float32"}, target="sm_90a"))
-    assert len(listed) == 1
+    monkeypatch.setattr(os, "listdir", counting)
+    session.Session(str(path)).get(Request(op="scale", config={"dtype": "float32"}, target="sm_90a"))
+    folders = [folder for folder in dict.fromkeys(sys.path) if folder and folder in listed]
+    assert folders and max(map(listed.count, folders)) == 1

@@ -160,12 +160,19 @@ def defer(deferral: Deferral) -> bool:
     >>> defer(Deferral("json"))
     False
     """
-    if deferral.name in sys.modules or any(
-        isinstance(finder, _Finder) and finder.deferral.name == deferral.name for finder in sys.meta_path
-    ):
+    if deferral.name in sys.modules or deferral_of(deferral.name) is not None:
         return False
     sys.meta_path.insert(0, _Finder(deferral))
     return True
+
+
+def deferral_of(module: str) -> Deferral | None:
+    """The deferral of a module's import; None where it is not deferred.
+
+    >>> deferral_of("json")
+    """
+    deferrals = [finder.deferral for finder in sys.meta_path if isinstance(finder, _Finder)]
+    return next((deferral for deferral in deferrals if deferral.name == module), None)
 
 
 class _Finder(MetaPathFinder):

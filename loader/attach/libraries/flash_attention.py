@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from precast.loader.attach.deferred.triton import Triton
 from precast.loader.attach.hooks import CacheAttribute
 from precast.loader.attach.library import Library
 
@@ -16,6 +17,7 @@ LIBRARY = Library(
     distribution="flash-attn-4",
     package="flash_attn",
     seams=(
+        Triton("flash_attn.cute.cute_dsl_utils"),  # to print machine code
         CacheAttribute("flash_attn.cute.interface", "compile_cache"),
         CacheAttribute("flash_attn.cute.compute_block_sparsity", "compile_cache"),
     ),

@@ -15,6 +15,7 @@ from typing import Any
 
 from precast.loader.attach.compiler.occupancy import clusters_of_this_gpu
 from precast.loader.attach.deferred.torch_compiler import TorchCompiler
+from precast.loader.attach.deferred.triton import Triton
 from precast.loader.attach.hooks import Decorator
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.late.holders import if_imported
@@ -94,6 +95,7 @@ LIBRARY = Library(
     package="quack",
     seams=(
         TorchCompiler(),  # its autotuner, a quantizer and a check of tracing decorate functions with it
+        Triton("quack.cute_dsl_utils"),  # for its autotuner's cache, and to print machine code
         Decorator("quack.cache.jit", "jit_cache"),
         EpilogueFactories("quack.epilogue.library"),
     ),

@@ -6,6 +6,8 @@ same major version, with the same or a newer minor version. The GPUs of Jetson b
 
 from __future__ import annotations
 
+import functools
+
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import TargetError
 
@@ -48,11 +50,7 @@ class Target(Immutable, order=True):
         >>> Target.parse("sm_90a")
         Target(major=9, minor=0, suffix='a')
         """
-        suffix = text[-1] if isinstance(text, str) and text.endswith(("a", "f")) else ""
-        number = _number(text[3:].removesuffix(suffix)) if isinstance(text, str) and text[:3] == "sm_" else 0
-        if not 10 <= number < 1000:
-            raise TargetError(f"{text!r} is not a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'")
-        return cls(number // 10, number % 10, suffix)
+        return _parsed(text) if isinstance(text, str) else _refused(text)
 
     def __str__(self) -> str:
         return f"sm_{self.major}{self.minor}{self.suffix}"
@@ -65,7 +63,7 @@ class Target(Immutable, order=True):
     def runs_on(self, device: Capability) -> bool:
         """Whether a device of this capability runs code that is built for this target."""
         if self.suffix == "a" or (device.major, device.minor) in TEGRA or (self.major, self.minor) in TEGRA:
-            return device == self.capability
+            return (device.major, device.minor) == (self.major, self.minor)
         return device.major == self.major and device.minor >= self.minor
 
     @property
@@ -88,6 +86,17 @@ def parse_capability(text: str) -> Capability:
     if not (0 < _number(major) < 100 and (minor == "0" or 0 < _number(minor) < 10)):
         raise TargetError(f"{text!r} is not a compute capability: write it like '9.0'")
     return Capability(int(major), int(minor))
+
+
+@functools.lru_cache(maxsize=256)  # an op has thousands of artifacts, and a few targets
+def _parsed(text: str) -> Target:
+    suffix = text[-1] if text.endswith(("a", "f")) else ""
+    number = _number(text[3:].removesuffix(suffix)) if text[:3] == "sm_" else 0
+    return Target(number // 10, number % 10, suffix) if 10 <= number < 1000 else _refused(text)
+
+
+def _refused(text: object) -> Target:
+    raise TargetError(f"{text!r} is not a target: write it like 'sm_90a', 'sm_100a', 'sm_100f' or 'sm_80'")
 
 
 def _number(text: str) -> int:

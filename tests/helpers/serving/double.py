@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from serving import __main__ as program
+from serving import start
 from serving.model import Model, Weights
 from serving.shape import SMALL
 from serving.start import KINDS, preload
@@ -47,7 +48,7 @@ def small() -> Model:
 
 def main() -> int:
     session.use(session.Session(machines=Machines(HOPPER)))
-    vars(program)["KINDS"] = {"cache": replace(KINDS["cache"], imports=lambda: None, preload=preload, model=small)}
+    vars(start)["KINDS"] = {"cache": replace(KINDS["cache"], imports=lambda: None, preload=preload, model=small)}
     return program.main()
 
 

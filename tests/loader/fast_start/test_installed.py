@@ -36,6 +36,26 @@ def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert installed.version_of("some.thing") == "0.0"
 
 
+def test_a_later_distribution_of_the_same_name_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, name, group in (("one", "some_thing-1", "other"), ("two", "Some.Thing-2", "precast.caches")):
+        info = tmp_path / place / f"{name}.dist-info"
+        info.mkdir(parents=True)
+        (info / "entry_points.txt").write_text(f"[{group}]\nname = module\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "one"), str(tmp_path / "two")])
+    assert Installed().entry_points("precast.caches") == ()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "two"), str(tmp_path / "one")])
+    assert Installed().entry_points("precast.caches") == (("name", "module"),)
+
+
+def test_a_group_at_the_end_of_a_long_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "long-1.dist-info"
+    info.mkdir()
+    lines = "".join(f"name{n} = module\n" for n in range(2000))
+    (info / "entry_points.txt").write_text(f"[other]\n{lines}[precast.caches]\nlast = module\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert Installed().entry_points("precast.caches") == (("last", "module"),)
+
+
 def test_another_provider_is_asked_the_standard_way(monkeypatch: pytest.MonkeyPatch) -> None:
     class Finder:
         @staticmethod

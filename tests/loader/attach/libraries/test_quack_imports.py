@@ -19,3 +19,20 @@ import quack.gemm_interface, quack.linear, quack.autotuner
 assert "torch._dynamo" in sys.modules and "torch._dynamo.eval_frame" not in sys.modules
 assert quack.autotuner.Autotuner.check_disk_cache.__name__ == "check_disk_cache"
 """)
+
+
+@pytest.mark.slow
+def test_importing_quack_and_flash_attention_executes_no_triton() -> None:
+    pytest.importorskip("triton")
+    pytest.importorskip("flash_attn.cute")
+    passes("""
+import os, sys, tempfile
+from precast.loader.attach import attach
+attach(["quack", "flash_attention"], mode="serve")
+import quack.gemm_interface, quack.autotuner, flash_attn.cute.interface
+assert "triton.runtime" not in sys.modules
+os.environ["QUACK_CACHE_DIR"] = tempfile.mkdtemp()
+manager = quack.autotuner.FileCacheManager("00")
+from triton.runtime.cache import FileCacheManager
+assert isinstance(manager, FileCacheManager) and manager.put("text", "name", binary=False)
+""")

@@ -90,6 +90,16 @@ def test_more_signatures_than_are_remembered() -> None:
         assert found.signature.arguments[0].name == f"x{n}"
 
 
+def test_a_signature_that_equals_a_remembered_one_in_value_alone_is_checked() -> None:
+    data = scale().to_json()
+    argument = {"alignment": 1, "dtype": "float32", "kind": "tensor", "name": "x", "shape": ["n"]}
+    symbols = {"n": {"divisibility": 1, "dtype": "int32"}}
+    Artifact.parse({**data, "signature": {"arguments": [argument], "symbols": symbols}})
+    for wrong in (True, 1.0):
+        with pytest.raises(FormatError, match="alignment"):
+            Artifact.parse({**data, "signature": {"arguments": [{**argument, "alignment": wrong}], "symbols": symbols}})
+
+
 def test_a_signature_without_end_is_refused() -> None:
     loop: list[Any] = []
     for _ in range(100_000):
