@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 LAYERS = Path(__file__).with_name("gemm-seen.yaml")
-ROWS = ((1, 16, 2), (17, 64, 2), (65, 256, 3), (257, 1024, 3), (1025, 4096, 1), (4097, 12288, 1))
+ROWS = ((1, 16, 2), (17, 64, 2), (65, 256, 4), (257, 1024, 4), (1025, 4096, 1), (4097, 12288, 1))
 """How many numbers of rows of a layer are between two."""
 ODD = (  # sizes at which tiles are cut short, whose results are compared with float64
     (1, 8, 8), (3, 72, 264), (17, 264, 1000), (65, 520, 72), (129, 1032, 520), (200, 136, 2056), (300, 1048, 712),
