@@ -54,6 +54,7 @@ class InputAnswers:
             "folder": self._folder,
             "exists": self._exists,
             "link": self._link,
+            "journal": self._journal,
             "distribution": self.installation.answer,
             "module": self._module,
             "variable": self._variable,
@@ -108,6 +109,10 @@ class InputAnswers:
     def _exists(self, name: str) -> str | None:
         path = self.roots.path_of(name)
         return None if path is None else kind_of(path)
+
+    def _journal(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        return None if path is None or not _size(path) else self._read(path)
 
     def _link(self, name: str) -> str | None:
         path = self.roots.path_of(name)
@@ -180,6 +185,13 @@ class InputAnswers:
 
     def _read(self, path: str) -> str | None:
         return self.contents.read(path, installed=self.roots.is_site(path)).digest
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except (OSError, ValueError):
+        return 0
 
 
 def _is_built_in(name: str) -> bool:

@@ -257,6 +257,11 @@ class Observer:
             self.note("file", name)
         self._add_state(name)
 
+    def open_database(self, path: Any, *rest: Any) -> None:
+        """The running code opens a database: the library sees which files that means."""
+        if self._native is None:
+            self.open_file(path, None, os.O_RDONLY)
+
     def _check(self, kind: str, what: str) -> None:
         """The code checks a file without opening it."""
         if kind in ("program", "clock", "host"):

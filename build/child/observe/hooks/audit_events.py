@@ -105,7 +105,7 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "open": observer.open_file,
         "os.listdir": observer.list_folder,
         "os.scandir": observer.list_folder,
-        "sqlite3.connect": lambda path, *_: observer.open_file(path, None, os.O_RDONLY),
+        "sqlite3.connect": observer.open_database,
         "ctypes.dlopen": library,
         "subprocess.Popen": program,
         "os.fork": fork,
