@@ -78,6 +78,15 @@ class InputAnswers:
         """The values of several inputs, sorted by name."""
         return {name: self.answer(name) for name in sorted(set(names))}
 
+    def forget(self, database: str, log: str) -> None:
+        """Read the content of a database and of its log again: who reads them may have changed them."""
+        paths = (database, log)
+        for name in [name for name in self._found if name.startswith(("file:", "journal:"))]:
+            if self.roots.path_of(name.partition(":")[2]) in paths:
+                del self._found[name]
+        self._digests.clear()
+        self.contents.forget(paths)
+
     def digest(self, names: tuple[str, ...]) -> str:
         """The digest of these inputs; computed once for all variants that read the same."""
         if names not in self._digests:

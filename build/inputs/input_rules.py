@@ -205,6 +205,7 @@ class InputRules:
         if ask.kind in _PATH_KINDS and self._databases.is_beside(ask.what):
             return
         if ask.kind == "file" and (log := self._databases.log_of(ask.what)) is not None:
+            self._answers.forget(ask.what, log)  # its last reader empties the log into it
             yield from self._file(observation, "journal", log, ask)
         if ask.what in RANDOM:
             ask = ask._replace(kind="randomness")
@@ -277,8 +278,9 @@ class InputRules:
             if noted == now or (linked and installation.is_as_listed(path)):
                 return
             # A generator may write the same content again for each process that runs it.
-            same = path in observation.digests and observation.digests[path] == hash_file(path)
-            if not same and not self._databases.has_log(path):  # its last reader empties the log into it
+            read = observation.digests.get(path)
+            same = read is not None and read == hash_file(path) == self._answers.contents.read(path).digest
+            if not same and not self._databases.has_log(path):
                 raise changed(path)
 
     def _is_standard(self, file: str) -> bool:

@@ -183,8 +183,10 @@ class Observer:
 
     def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
-        process finds another state."""
+        process finds another state. What a program made before this process read it depends on other inputs."""
         if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
+            return True
+        if item[0] in ("exists", "file") and self._native is not None and self._native.is_result(item[1]):
             return True
         by_others = self._native is not None and self._native.is_made(item[1])
         if item[0] in ("file", "exists"):

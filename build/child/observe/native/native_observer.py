@@ -141,6 +141,10 @@ class NativeObserver:
         """Whether native code or another program has made or removed a file, or a folder that it is in."""
         return self._requests.is_made(path)
 
+    def is_result(self, path: str) -> bool:
+        """Whether a file was made here, by whichever process, before anything read it."""
+        return self._requests.is_result(path)
+
     def read(self) -> Requests:
         """What was requested since the last call."""
         return self._requests.read(tuple(self._log.events()))

@@ -48,6 +48,7 @@ class NativeRequests:
         self._seen, self._owner = seen, owner
         self._seen_by: dict[int, set[str]] = {}
         self._made: set[str] = set()
+        self._read: set[str] = set()  # files whose content was read before any process made them
         self._removed: set[str] = set()
         self._barred: set[str] = set()
         self._tree = ProcessTree()
@@ -58,11 +59,16 @@ class NativeRequests:
         copy = NativeRequests(self._seen, owner)
         copy._barred = self._barred
         copy._made, copy._removed, copy._callers = self._made, self._removed, self._callers
+        copy._read = self._read
         return copy
 
     def is_made(self, path: str) -> bool:
         """Whether a process of the log has made or removed a file, or a folder that it is in."""
         return is_inside(path, self._made) or is_inside(path, self._removed)
+
+    def is_result(self, path: str) -> bool:
+        """Whether a process of the log has made a file, or a folder that it is in, before anything read the file."""
+        return path not in self._read and is_inside(path, self._made)
 
     def is_barred(self, path: str) -> bool:
         """Whether a path is not declared, in a hermetic compilation."""
@@ -107,6 +113,8 @@ class NativeRequests:
         if event.kind in "mur":
             self._written(event, result)
             return
+        if event.kind == "o" and not event.failed and not self.is_made(path := absolute(event.text)):
+            self._read.add(path)
         if event.kind == "o" and absolute(event.text) in self._seen_of(event):
             return
         location = self._location(event)
