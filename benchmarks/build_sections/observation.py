@@ -21,6 +21,7 @@ def switch_off_observer(module):
     module.Observer.install = lambda self: self
     module.Observer.observed = lambda self: {
         "asked": [], "native": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [],
+        "relative": [],
         "path": [item for item in sys.path if isinstance(item, str)], "complete": True,
     }
 
