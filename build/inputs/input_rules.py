@@ -21,7 +21,7 @@ from precast.build.inputs.databases import Databases, database_of
 from precast.build.inputs.input_answers import STANDARD, InputAnswers
 from precast.build.inputs.inputs import Inputs, is_name
 from precast.build.inputs.installation import normalised
-from precast.build.inputs.native_noise import RANDOM, is_fact_of_host, is_noise
+from precast.build.inputs.native_noise import RANDOM, is_fact_of_host, is_noise, is_of_library
 from precast.build.inputs.observation import Ask, LoadedModule, Observation
 from precast.build.inputs.roots import PYTHON, TEMPORARY
 from precast.build.inputs.stamp import Stamp, stamp_of
@@ -208,6 +208,8 @@ class InputRules:
             self._answers.forget(ask.what, log)  # its last reader empties the log into it
             yield from self._file(observation, "journal", log, ask)
         if ask.what in RANDOM:
+            if is_of_library(ask.file) or self._is_standard(ask.file):
+                return
             ask = ask._replace(kind="randomness")
         elif ask.kind == "exists" and os.path.dirname(ask.what) in roots.programs:
             ask = ask._replace(kind="program", what=os.path.basename(ask.what))  # a shell looks for a program

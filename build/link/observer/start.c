@@ -148,6 +148,20 @@ static int find_interpreter(struct dl_phdr_info *object, size_t size, void *data
   return 1;
 }
 
+static int find_loads(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size;
+  *(unsigned long long *)data = object->dlpi_adds;
+  return 1;
+}
+
+// How many libraries were loaded since the process began.
+EXPORT unsigned long long precast_observer_loads(void);
+unsigned long long precast_observer_loads(void) {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(find_loads, &loads);
+  return loads;
+}
+
 // From now on, what the interpreter itself queries is left to the observer of Python.
 EXPORT void precast_observer_quiet(void);
 void precast_observer_quiet(void) { dl_iterate_phdr(find_interpreter, dlsym(RTLD_DEFAULT, "Py_IsInitialized")); }

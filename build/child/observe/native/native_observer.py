@@ -106,6 +106,11 @@ class NativeObserver:
         """Whether this process has changed its working folder to an absolute path."""
         return self._log.moved
 
+    @property
+    def loads(self) -> int:
+        """How many libraries this process has loaded since it began."""
+        return self._log.loads
+
     def saw(self, path: str) -> None:
         """Python opens a file, as its own observer has noticed."""
         if self.forwards:

@@ -18,6 +18,7 @@ from precast.build.child.observe.native.callers import Callers
 from precast.build.child.observe.native.log import HIDDEN, Event
 from precast.build.child.observe.native.tree import ProcessTree, absolute
 from precast.build.child.observe.written_files import is_inside
+from precast.build.inputs.native_noise import RANDOM
 from precast.build.inputs.stamp import Stamp
 
 Row = tuple[str, str, str, int]
@@ -113,6 +114,8 @@ class NativeRequests:
         if event.kind in "mur":
             self._written(event, result)
             return
+        if event.kind == "o" and self._is_own_matter(event):
+            return
         if event.kind == "o" and not event.failed and not self.is_made(path := absolute(event.text)):
             self._read.add(path)
         if event.kind == "o" and absolute(event.text) in self._seen_of(event):
@@ -135,6 +138,10 @@ class NativeRequests:
         elif event.kind in _STATES and (event.program or _BY_NAME in location[0] or _is_authors(location[0])):
             name = os.path.basename(self._tree.program_of(event)) or os.path.basename(location[0])
             yield (_STATES[event.kind], f"{event.text} in {name}", *location)
+
+    def _is_own_matter(self, event: Event) -> bool:
+        """Byte code, whose source counts, and the seed of a library in a Python that reports its own draws."""
+        return event.text.endswith(".pyc") or (event.text in RANDOM and self._tree.is_observing(event.process))
 
     def _file(self, event: Event, location: tuple[str, int], result: Requests) -> Iterator[Row]:
         path, kind = absolute(event.text), _FILES[event.kind]
