@@ -211,6 +211,20 @@ EXPORT int renameat2(int from_folder, const char *from, int to_folder, const cha
   return result;
 }
 
+EXPORT int link(const char *from, const char *to) {
+  NEXT(int (*)(const char *, const char *), link);
+  int result = real(from, to);
+  if (!result) precast_linked(CALLER, AT_FDCWD, from, AT_FDCWD, to);
+  return result;
+}
+
+EXPORT int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+  NEXT(int (*)(int, const char *, int, const char *, int), linkat);
+  int result = real(from_folder, from, to_folder, to, flags);
+  if (!result) precast_linked(CALLER, from_folder, from, to_folder, to);
+  return result;
+}
+
 EXPORT int unlink(const char *path) {
   NEXT(int (*)(const char *), unlink);
   int result = real(path);

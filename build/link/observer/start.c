@@ -81,11 +81,28 @@ static int begun_in_python(void) {
   return 1;
 }
 
+// The dynamic linker opens libraries by calls of its own. Those of the system are left out.
+static int note_library(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size, (void)data;
+  const char *name = object->dlpi_name;
+  if (!name || *name != '/' || !strcmp(name, library)) return 0;
+  if (!strncmp(name, "/lib", 4) || !strncmp(name, "/usr/lib", 8) || !strncmp(name, "/proc/", 6)) return 0;
+  struct about about = {.kind = OPENED};
+  precast_event(&about, name, strlen(name));
+  return 0;
+}
+
+// The program ends: it may have loaded more.
+__attribute__((destructor)) static void end(void) {
+  if (precast_state.program && precast_active()) dl_iterate_phdr(note_library, NULL);
+}
+
 static void begin(void) {
   char name[LONGEST];
   long length = KERNEL(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
   struct about about = {.kind = BEGUN, .failed = begun_in_python()};
   if (length > 0) precast_event(&about, name, (size_t)length);
+  dl_iterate_phdr(note_library, NULL);
 }
 
 __attribute__((constructor)) static void start(void) {

@@ -83,7 +83,7 @@ class NativeRequests:
             self._tree.add(event)
             if event.kind == "P":
                 self._python(event, result)
-            elif number > starts.get(event.process, -1) or event.kind in "murxb":
+            elif number > starts.get(event.process, -1) or event.kind in "murkxb":
                 result.native += self._native(event, result)
         for name, location in self._tree.unseen():
             result.native.append(("process", name, *location))
@@ -111,7 +111,7 @@ class NativeRequests:
     def _native(self, event: Event, result: Requests) -> Iterator[Row]:
         if event.kind == "z":
             self._barred.add(event.text)
-        if event.kind in "mur":
+        if event.kind in "murk":
             self._written(event, result)
             return
         if event.kind == "o" and self._is_own_matter(event):
@@ -162,6 +162,10 @@ class NativeRequests:
         if event.kind == "m":
             self._made.add(absolute(event.text))
             result.stamps.pop(absolute(event.text), None)
+        elif event.kind == "k":
+            source, _, target = event.text.partition("\0")
+            result.stamps.pop(absolute(source), None)  # a further name changes the facts of a file
+            self._made.add(absolute(target))
         elif event.kind == "u":
             self._removed.add(absolute(event.text))
         else:
