@@ -16,6 +16,7 @@ from precast import loader
 from precast.build.measurements.tuning_file import TuningFile, config_json
 from precast.kernels.authoring.launching.cases import launchable, obstacle, this_device
 from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.config import canonical
 from precast.loader.resolve.cache import Cache
 
 PROBLEMS: dict[str, list[dict[str, Any]]] = {
@@ -28,23 +29,26 @@ SECONDS = 240
 
 
 def group() -> tuple[Cache, str, list[Artifact]] | None:
-    """The largest group of candidates of an installed cache, of the first op that has one."""
-    device = this_device()
+    """The largest group of candidates of the installed caches, of the first op that has one."""
     for op in PROBLEMS:
-        for found in loader.caches():
-            cache = found.cache
-            if cache is None or op not in cache.index.ops:
-                continue
-            tuned = {key.name for key in cache.op(op).keys if key.tuned}
-            groups: dict[str, list[Artifact]] = {}
-            for _, one in launchable(cache, [op]):
-                if one.kind == "object" and not obstacle(one, device):  # its cubin is no other candidate
-                    meaning = {name: value for name, value in one.config.items() if name not in tuned}
-                    groups.setdefault(str([meaning, one.target]), []).append(one)
-            best = max(groups.values(), key=len, default=[])
-            if len(best) > 1:
-                return cache, op, best[:CANDIDATES]
+        caches = [one.cache for one in loader.caches() if one.cache is not None and op in one.cache.index.ops]
+        found = [(cache, op, members) for cache in caches for members in groups(cache, op)]
+        cache, op, best = max(found, key=lambda one: len(one[2]), default=(None, op, []))
+        if cache is not None and len(best) > 1:
+            return cache, op, best[:CANDIDATES]
     return None
+
+
+def groups(cache: Cache, op: str) -> list[list[Artifact]]:
+    """The candidates for each meaning; a cubin, and an artifact of other assumptions, is no other candidate."""
+    device = this_device()
+    tuned = {key.name for key in cache.op(op).keys if key.tuned}
+    found: dict[str, dict[bytes, Artifact]] = {}
+    for _, one in launchable(cache, [op]):
+        if one.kind == "object" and not obstacle(one, device):
+            meaning = {name: value for name, value in one.config.items() if name not in tuned}
+            found.setdefault(str([meaning, one.target]), {})[canonical(config_json(one.config))] = one
+    return [list(group.values()) for group in found.values()]
 
 
 def precast(*words: object) -> subprocess.CompletedProcess[str]:
