@@ -260,8 +260,11 @@ class Observer:
             if not os.path.isabs(os.fsdecode(path)) and self._location() is not None:
                 return  # it may be relative to another folder (dir_fd), which only the library sees
             self._native.saw(name)
-        if flags & os.O_WRONLY or name in self.written or not self._texts(name) or os.path.isdir(name):
-            return  # files that it wrote itself are not inputs; a list of a folder is another request
+        if flags & os.O_WRONLY or name in self.written or not self._texts(name):
+            return  # files that it wrote itself are not inputs
+        if os.path.isdir(name):
+            self.note("exists", name)  # a list of its names is another request
+            return
         if is_import and self._native is not None and self._native.forwards:
             self._native.forward("file", name)
         elif is_import:
@@ -274,6 +277,11 @@ class Observer:
         """The running code opens a database: the library sees which files that means."""
         if self._native is None:
             self.open_file(path, None, os.O_RDONLY)
+
+    def check_existence(self, path: Any, *rest: Any) -> None:
+        """The running code does something that fails if a file does not exist."""
+        if not isinstance(path, int):
+            self._check("exists", os.fsdecode(path))
 
     def _check(self, kind: str, what: str) -> None:
         """The code checks a file without opening it."""

@@ -148,6 +148,7 @@ EXPORT int chdir(const char *path) {
   NEXT(int (*)(const char *), chdir);
   if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;
   int result = real(path);
+  precast_path(ACCESS, CALLER, AT_FDCWD, path, result != 0);
   if (!result && *path == '/') precast_state.moved = (int32_t)KERNEL(SYS_getpid);
   return result;
 }

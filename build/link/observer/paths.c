@@ -156,8 +156,10 @@ void precast_opened(const void *caller, int folder, const char *path, int flags,
   struct about about = {.failed = file < 0, .caller = caller, .relative = is_relative(folder, path)};
   struct stat facts;
   if (file >= 0) {
-    if (fstat(file, &facts) || S_ISDIR(facts.st_mode)) goto done;
-    if (writes && (!existed || (flags & O_TRUNC)))
+    if (fstat(file, &facts)) goto done;
+    if (S_ISDIR(facts.st_mode))
+      kind = ACCESS; // its names are listed by another call
+    else if (writes && (!existed || (flags & O_TRUNC)))
       kind = MADE;
     else if (!writes)
       take_stamp(&about, &facts); // what is written to changes
