@@ -128,5 +128,5 @@ def loaded_libraries() -> set[str]:
     True
     """
     with open("/proc/self/maps", "rb") as file:
-        found = {line.decode(errors="replace") for line in _MAPPED.findall(file.read())}
-    return {path for path in found if not path.endswith("(deleted)") and not path.startswith(_NO_FILES)}
+        paths = {line.decode(errors="replace") for line in _MAPPED.findall(file.read())}
+    return {path for path in paths if not path.endswith("(deleted)") and not path.startswith(_NO_FILES)}

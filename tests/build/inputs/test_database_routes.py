@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.inputs.observed_project import ObservedProject
-from tests.helpers.inputs.route import HERE, Route, Step, check_route
+from tests.helpers.inputs.route import HERE, Step
 
 READ = HERE + "import os, sqlite3, subprocess, sys\nF = here / 'tiles.db'\nc = sqlite3.connect(F)\n"
 READ += "VALUE = c.execute('select x from t').fetchone()[0]\n"
@@ -21,7 +18,7 @@ READING = {
     "closed": READ + "c.close()\n",
     "only to read": READ.replace("connect(F)", "connect(f'file:{F}?mode=ro', uri=True)"),
     "by another process": HERE + "import subprocess, sys\ncode = 'import sqlite3, sys; "
-    "print(sqlite3.connect(sys.argv[1]).execute(\"select x from t\").fetchone()[0])'\n"
+    'print(sqlite3.connect(sys.argv[1]).execute("select x from t").fetchone()[0])\'\n'
     "VALUE = int(subprocess.check_output([sys.executable, '-c', code, here / 'tiles.db']))\n",
 }
 WRITE = """

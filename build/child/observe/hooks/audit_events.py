@@ -27,6 +27,9 @@ class Audited(Protocol):
     def check_existence(self, path: Any, *rest: Any) -> None:
         """What is done depends on whether a file exists."""
 
+    def open_database(self, path: Any, *rest: Any) -> None:
+        """A database is opened."""
+
     def list_folder(self, path: Any = None, *rest: Any) -> None:
         """The names of a folder are read."""
 
