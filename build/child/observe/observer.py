@@ -94,7 +94,8 @@ class Observer:
         watch_host_queries(self.note)
         watch_processes(self.start_process, self.end_start)
         watch_unsteady_calls(self.note)
-        self._modules.prepare()
+        if not started:
+            self._modules.prepare()
         handlers = audit_handlers(self)
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -197,7 +198,7 @@ class Observer:
         process finds another state. What a program made before this process read it depends on other inputs."""
         if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
             return True
-        if item[0] in ("exists", "file") and self._native is not None and self._native.is_result(item[1]):
+        if item[0] == "file" and self._native is not None and self._native.is_result(item[1]):
             return True
         by_others = self._native is not None and self._native.is_made(item[1])
         if item[0] in ("file", "exists"):
