@@ -81,7 +81,8 @@ ROUTES = {
         replaced("2"), DATA, MADE,
     ),
     "a further name by a program": Route(
-        FILE + "(here / 'b').unlink(missing_ok=True)\nsubprocess.run(['ln', F, here / 'b'])\n(here / 'b').read_text()\n",
+        FILE + "(here / 'b').unlink(missing_ok=True)\nsubprocess.run(['ln', F, here / 'b'])\n"
+        "(here / 'b').read_text()\n",
         replaced("2"), DATA, MADE,
     ),
     "the input of a program that is spawned": Route(
