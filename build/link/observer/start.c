@@ -92,17 +92,19 @@ static int note_library(struct dl_phdr_info *object, size_t size, void *data) {
   return 0;
 }
 
+static int is_python; // its own observer reports what it loads
+
 // The program ends: it may have loaded more.
 __attribute__((destructor)) static void end(void) {
-  if (precast_state.program && precast_active()) dl_iterate_phdr(note_library, NULL);
+  if (precast_state.program && precast_active() && !is_python) dl_iterate_phdr(note_library, NULL);
 }
 
 static void begin(void) {
   char name[LONGEST];
   long length = KERNEL(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
-  struct about about = {.kind = BEGUN, .failed = begun_in_python()};
+  struct about about = {.kind = BEGUN, .failed = is_python = begun_in_python()};
   if (length > 0) precast_event(&about, name, (size_t)length);
-  dl_iterate_phdr(note_library, NULL);
+  if (!is_python) dl_iterate_phdr(note_library, NULL);
 }
 
 __attribute__((constructor)) static void start(void) {

@@ -126,3 +126,10 @@ def test_a_seed_of_a_library_is_not_the_authors_draw(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import sqlite3\nsqlite3.connect(':memory:').execute('select random()')\n"})
     project.inputs()
+
+
+def test_the_libraries_of_a_python_are_not_those_of_a_program(tmp_path: Path) -> None:
+    """Its version counts; where it keeps its own library, and which extensions it loads at its end, do not."""
+    project = ObservedProject(tmp_path)
+    project.write({"kernel.py": FILE + "subprocess.run([sys.executable, '-c', 'import json, sqlite3'])\n"})
+    assert not [name for name in project.inputs().names if ".so" in name]
