@@ -14,13 +14,14 @@ from pathlib import Path
 WITH, WITHOUT = "with", "without"
 
 # Python imports it in every process, before anything of precast.
-_SWITCH_OFF = """
+SWITCH_OFF = """
 import importlib.util, sys
 
 def switch_off_observer(module):
     module.Observer.install = lambda self: self
     module.Observer.observed = lambda self: {
         "asked": [], "native": [], "stamps": {}, "digests": {}, "modules": [], "missing": [], "libraries": [],
+        "relative": [],
         "path": [item for item in sys.path if isinstance(item, str)], "complete": True,
     }
 
@@ -56,7 +57,7 @@ def observed(manifest: Path, folder: Path, repeat: int) -> dict[str, list[float]
     """
     switch = folder / "switch"
     switch.mkdir()
-    (switch / "sitecustomize.py").write_text(_SWITCH_OFF)
+    (switch / "sitecustomize.py").write_text(SWITCH_OFF)
     path = os.environ.get("PYTHONPATH", "")
     off = {"PYTHONPATH": os.pathsep.join(filter(None, (str(switch), path)))}
     sides: dict[str, Mapping[str, str]] = {WITH: {}, WITHOUT: off}

@@ -55,15 +55,17 @@ def precast(*arguments: object, store: Path) -> float:
 
 
 def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, object]]:
-    """A manifest with so many variants of another, spread over its plan; and the work as the plain loop takes it."""
+    """A manifest with so many variants of the first target of another, spread over its plan; and the work as the plain
+    loop takes it."""
     import yaml
 
     from precast.build.toolchains.plans import plans_of_files
 
     (plan,) = plans_of_files([manifest])
-    chosen = plan.variants[:: max(1, len(plan.variants) // variants)][:variants]
-    first = chosen[0]
-    rows = [json.loads(json.dumps(v.to_json())) for v in chosen if v.target == first.target]
+    first = plan.variants[0]
+    usable = [variant for variant in plan.variants if variant.target == first.target]
+    chosen = usable[:: max(1, len(usable) // variants)][:variants]
+    rows = [json.loads(json.dumps(variant.to_json())) for variant in chosen]
     path = folder / "few.yaml"
     entries = [{"kernel": row["op"], "include": [row["config"]]} for row in rows]
     data = {"version": 1, "name": "few", "targets": [str(first.target)], "kernels": entries}

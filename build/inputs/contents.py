@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from precast.build.disk.memo import Memo, memo_key
@@ -39,6 +40,11 @@ class Contents:
         if content is None:
             content = self._read[path] = self._take(path, installed)
         return content
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Read these files again when their content is requested next."""
+        for path in paths:
+            self._read.pop(path, None)
 
     def folder(self, path: str) -> str | None:
         """The digest of the names in a folder, and of which of them are folders; without ``__pycache__``."""

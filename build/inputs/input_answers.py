@@ -54,6 +54,7 @@ class InputAnswers:
             "folder": self._folder,
             "exists": self._exists,
             "link": self._link,
+            "journal": self._journal,
             "distribution": self.installation.answer,
             "module": self._module,
             "variable": self._variable,
@@ -76,6 +77,15 @@ class InputAnswers:
     def answers(self, names: Iterable[str]) -> dict[str, str | None]:
         """The values of several inputs, sorted by name."""
         return {name: self.answer(name) for name in sorted(set(names))}
+
+    def forget(self, database: str, log: str) -> None:
+        """Read the content of a database and of its log again: who reads them may have changed them."""
+        paths = (database, log)
+        for name in [name for name in self._found if name.startswith(("file:", "journal:"))]:
+            if self.roots.path_of(name.partition(":")[2]) in paths:
+                del self._found[name]
+        self._digests.clear()
+        self.contents.forget(paths)
 
     def digest(self, names: tuple[str, ...]) -> str:
         """The digest of these inputs; computed once for all variants that read the same."""
@@ -108,6 +118,10 @@ class InputAnswers:
     def _exists(self, name: str) -> str | None:
         path = self.roots.path_of(name)
         return None if path is None else kind_of(path)
+
+    def _journal(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        return None if path is None or not _size(path) else self._read(path)
 
     def _link(self, name: str) -> str | None:
         path = self.roots.path_of(name)
@@ -180,6 +194,13 @@ class InputAnswers:
 
     def _read(self, path: str) -> str | None:
         return self.contents.read(path, installed=self.roots.is_site(path)).digest
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except (OSError, ValueError):
+        return 0
 
 
 def _is_built_in(name: str) -> bool:

@@ -17,10 +17,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from precast.build.inputs.contents import changed, hash_file, kind_of
+from precast.build.inputs.databases import Databases, database_of
 from precast.build.inputs.input_answers import STANDARD, InputAnswers
 from precast.build.inputs.inputs import Inputs, is_name
 from precast.build.inputs.installation import normalised
-from precast.build.inputs.native_noise import RANDOM, is_fact_of_host, is_noise
+from precast.build.inputs.native_noise import RANDOM, is_fact_of_host, is_noise, is_of_library
 from precast.build.inputs.observation import Ask, LoadedModule, Observation
 from precast.build.inputs.roots import PYTHON, TEMPORARY
 from precast.build.inputs.stamp import Stamp, stamp_of
@@ -29,6 +30,7 @@ _MOST_BEFORE = 64
 _SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/run/", "/sbin/", "/usr/", "/var/")
 _KERNEL = ("/proc/", "/sys/", "/dev/")
 _UNSTEADY = ("clock", "randomness", "network", "process", "host", "undeclared")
+_PATH_KINDS = ("file", "folder", "exists", "link")
 _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -62,6 +64,7 @@ class InputRules:
         own = os.path.join(own, "precast") if own else _OWN
         self._machinery = tuple(os.path.join(own, room, "") for room in _MACHINERY)
         self._modules: dict[LoadedModule, _Found] = {}
+        self._databases = Databases()
         self._files: dict[tuple[str, str, bool], str] = {}
         self._before: dict[tuple[int, frozenset[str]], tuple[Observation, _Summary]] = {}
 
@@ -199,7 +202,14 @@ class InputRules:
             return
         if ask.kind in ("exists", "file", "link") and roots.is_above(ask.what):
             return  # a program resolves its working folder
+        if ask.kind in _PATH_KINDS and self._databases.is_beside(ask.what):
+            return
+        if ask.kind == "file" and (log := self._databases.log_of(ask.what)) is not None:
+            self._answers.forget(ask.what, log)  # its last reader empties the log into it
+            yield from self._file(observation, "journal", log, ask)
         if ask.what in RANDOM:
+            if is_of_library(ask.file) or self._is_standard(ask.file):
+                return
             ask = ask._replace(kind="randomness")
         elif ask.kind == "exists" and os.path.dirname(ask.what) in roots.programs:
             ask = ask._replace(kind="program", what=os.path.basename(ask.what))  # a shell looks for a program
@@ -218,7 +228,8 @@ class InputRules:
                 self._check(observation, path)
             elif kind == "exists" and path in observation.stamps:
                 self._check_existence(observation, path)
-            relative = self._answers.roots.working_name(path) if author and path in observation.relative else ""
+            given = database_of(path) if kind == "journal" else path
+            relative = self._answers.roots.working_name(path) if author and given in observation.relative else ""
             if relative:
                 yield f"{kind}:{relative}"
             if not relative or not name.startswith(f"{kind}:/"):
@@ -269,7 +280,9 @@ class InputRules:
             if noted == now or (linked and installation.is_as_listed(path)):
                 return
             # A generator may write the same content again for each process that runs it.
-            if path not in observation.digests or observation.digests[path] != hash_file(path):
+            read = observation.digests.get(path)
+            same = read is not None and read == hash_file(path) == self._answers.contents.read(path).digest
+            if not same and not self._databases.has_log(path):
                 raise changed(path)
 
     def _is_standard(self, file: str) -> bool:

@@ -23,6 +23,7 @@ _NAMES = {
     "folder": _PATH,
     "exists": _PATH,
     "link": _PATH,
+    "journal": _PATH,
     "distribution": re.compile(r"[a-z0-9][a-z0-9-]*"),
     "module": re.compile(r"[^\0/]+"),
     "variable": re.compile(r"[^\0=]+"),
@@ -30,7 +31,7 @@ _NAMES = {
     "program": _WORD,
 }
 _ALONE = ("python", "variables", "distributions")
-_FILES = ("file", "folder", "exists", "link")
+_FILES = ("file", "folder", "exists", "link", "journal")
 _NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block forever, or have an effect
 
 
@@ -40,6 +41,7 @@ class Inputs:
 
     - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of the names in it (``Roots`` has the paths)
     - ``exists:PATH`` whether it is a file, a program or a folder; ``link:PATH`` where a link points to
+    - ``journal:PATH`` the digest of the log of a database, if it has any content
     - ``module:NAME`` what an import would load, with the content of a file that no distribution owns
     - ``distribution:NAME`` its version and the digest of its files, including those edited in place
     - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all

@@ -17,6 +17,7 @@ from precast.build.inputs.stamp import Stamp, is_young, stamp_of
 from precast.loader.contract.format.config import canonical
 
 _INFO = ".dist-info"
+_TOP = re.compile(r"^([^/\n]*?)(?:/|,[^,\n]*,[^,\n]*$)", re.MULTILINE)
 _COUNTED = ("METADATA", "entry_points.txt")  # in a metadata folder; the others describe how it was installed
 
 
@@ -111,7 +112,7 @@ class Installation:
             infos = [info for folder in self._path for info in _listed(folder)]
             key = memo_key("owners", [[*info, stamp_of(os.path.join(*info, "RECORD"))] for info in infos])
             noted = _parse_tops(self._memo.get("owners", key), len(infos)) if self._memo else None
-            tops = noted or [sorted({file.partition("/")[0] for file in self._record(info)}) for info in infos]
+            tops = noted or [sorted(_tops_in(os.path.join(*info, "RECORD"))) for info in infos]
             if self._memo and noted is None:
                 self._memo.put("owners", key, tops)
             for info, names in zip(infos, tops, strict=True):
@@ -153,15 +154,28 @@ def _listed(folder: str) -> list[_Info]:
 
 def _rows(record: str) -> Iterable[tuple[str, str]]:
     """The files of a list, each with its digest as it is written there."""
-    try:
-        with open(record, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        row = next(csv.reader([line]), []) if '"' in line else line.rsplit(",", 2)
+    text = _text(record)
+    quoted = '"' in text
+    for line in text.splitlines():
+        row = next(csv.reader([line]), []) if quoted and '"' in line else line.rsplit(",", 2)
         if len(row) == 3 and row[0]:
             yield row[0], row[1]
+
+
+def _tops_in(record: str) -> set[str]:
+    """The first parts of the paths in a list: all lists of an environment are read at once, so this is fast."""
+    text = _text(record)
+    if '"' in text:
+        return {file.partition("/")[0] for file, _ in _rows(record)}
+    return set(_TOP.findall(text))
+
+
+def _text(record: str) -> str:
+    try:
+        with open(record, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _counts(file: str) -> bool:

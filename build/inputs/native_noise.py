@@ -33,6 +33,7 @@ _FACTS = re.compile(
     r"/proc/(cpuinfo|meminfo|loadavg|uptime|version|stat|net|partitions|driver|sys/kernel/(hostname|osrelease))\b"
     r"|/sys/(class|bus|block|firmware)(/|$)|/dev/shm/"
 )
+_LIBRARIES = ("/lib", "/usr/lib", "/usr/local/lib")
 _PATH_KINDS = ("file", "folder", "exists", "link")
 
 
@@ -47,6 +48,15 @@ def is_fact_of_host(ask: Ask) -> bool:
     """
     by_library = ".so" in ask.file.rpartition("/")[2] and "/libffi" not in ask.file
     return ask.kind in _PATH_KINDS and not by_library and bool(_FACTS.match(ask.what))
+
+
+def is_of_library(file: str) -> bool:
+    """Whether a library of the system makes a request for its own purposes, as SQLite seeds its generator.
+
+    >>> is_of_library("/usr/lib/libsqlite3.so.0"), is_of_library("/usr/lib/libffi.so.8"), is_of_library("/kernels/a.so")
+    (True, False, False)
+    """
+    return ".so" in file.rpartition("/")[2] and "/libffi" not in file and file.startswith(_LIBRARIES)
 
 
 def is_noise(ask: Ask) -> bool:

@@ -18,7 +18,7 @@ from precast.build.store.key import variant_key
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
 
-_FILES = ("file", "folder", "exists", "link")
+_FILES = ("file", "folder", "exists", "link", "journal")
 
 
 def manifest_files(paths: Iterable[Path], notes: Memo) -> frozenset[str]:

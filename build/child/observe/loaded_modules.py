@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from precast.build.child.observe.code_locations import is_own, is_standard
 
 _LONGEST = 8192
+_MAPPED = re.compile(rb"^[^/\n]+(/[^\n]*\.so[^\n]*)", re.MULTILINE)
+_NO_FILES = ("/memfd:", "/dev/", "/SYSV")
 Row = tuple[str, str | None, bool]
 
 
@@ -27,6 +30,11 @@ class LoadedModules:
         self.complete = True
         self.files: set[str] = set()  # of all modules, precast's too
         self._known: dict[str, object] = {}
+        self._facts: dict[str, tuple[object, _Facts]] = {}
+
+    def prepare(self) -> None:
+        """Take the facts of the modules so far, which the processes that are forked from this one then have."""
+        self._facts = {name: (module, _facts(name, module)) for name, module in list(sys.modules.items())}
 
     def new_rows(self) -> list[Row]:
         """The modules that were loaded since the last call, with their file (None for a namespace package) and whether
@@ -40,13 +48,13 @@ class LoadedModules:
             if self._known.get(name, self) is module:
                 continue
             self._known[name] = module
-            file = _file(module)
-            row = _row(name, module, file)
-            if file is not None:
-                self.files.add(file)
-            if row is not None and is_text(name, file or ""):
-                rows.append(row)
-            elif row is not None:
+            noted = self._facts.get(name)
+            facts = noted[1] if noted is not None and noted[0] is module else _facts(name, module)
+            if facts.file is not None:
+                self.files.add(facts.file)
+            if facts.row is not None and facts.is_text:
+                rows.append(facts.row)
+            elif facts.row is not None:
                 self.complete = False
         return sorted(rows, key=lambda row: row[0])
 
@@ -73,6 +81,18 @@ def is_text(*values: str) -> bool:
         if len(value) > _LONGEST or "\0" in value or surrogates:
             return False
     return True
+
+
+class _Facts(NamedTuple):
+    file: str | None
+    row: Row | None
+    is_text: bool
+
+
+def _facts(name: str, module: object) -> _Facts:
+    file = _file(module)
+    row = _row(name, module, file)
+    return _Facts(file, row, row is None or is_text(name, file or ""))
 
 
 def _row(name: str, module: object, file: str | None) -> Row | None:
@@ -107,12 +127,6 @@ def loaded_libraries() -> set[str]:
     >>> all(path.startswith("/") for path in loaded_libraries())
     True
     """
-    paths = set()
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            start = line.find("/")
-            if start > 0 and ".so" in line:
-                path = line[start:].rstrip("\n")
-                if not path.endswith("(deleted)") and not path.startswith(("/memfd:", "/dev/", "/SYSV")):
-                    paths.add(path)
-    return paths
+    with open("/proc/self/maps", "rb") as file:
+        paths = {line.decode(errors="replace") for line in _MAPPED.findall(file.read())}
+    return {path for path in paths if not path.endswith("(deleted)") and not path.startswith(_NO_FILES)}

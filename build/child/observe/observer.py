@@ -23,7 +23,7 @@ from itertools import islice
 from threading import get_ident
 from typing import Any, TypeVar
 
-from precast.build.child.observe.code_locations import is_installed
+from precast.build.child.observe.code_locations import is_installed, is_standard
 from precast.build.child.observe.file_states import MOST, FileStates
 from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
 from precast.build.child.observe.import_calls import importing, in_module_code
@@ -53,6 +53,7 @@ class Observer:
         self._imported: set[str] = set()
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
+        self._loads = 0  # of libraries, when they were read last
         self._relative: dict[str, None] = {}
         self._native_requests: dict[Row, None] = {}
         self._reported = {
@@ -93,6 +94,8 @@ class Observer:
         watch_host_queries(self.note)
         watch_processes(self.start_process, self.end_start)
         watch_unsteady_calls(self.note)
+        if not started:
+            self._modules.prepare()
         handlers = audit_handlers(self)
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -145,10 +148,9 @@ class Observer:
         for path in self._imported - self._modules.files:  # a module that failed to import, or was run by a path
             self._note("file", path, "", 0)
         for _, file, _ in modules:
-            if file is not None and not is_installed(file):
+            if file is not None and not is_installed(file) and not is_standard(file):
                 self._add_state(file)
-        libraries = loaded_libraries() - self._libraries - {self._native.library if self._native else ""}
-        self._libraries |= libraries
+        libraries = self._new_libraries()
         stamped = sorted(self._new("stamps", self._states.stamps))
         return {
             "asked": self._new_requests("asked", self._asked),
@@ -162,6 +164,16 @@ class Observer:
             "path": [item for item in sys.path if isinstance(item, str) and self._texts(item)],
             "complete": self._complete,
         }
+
+    def _new_libraries(self) -> set[str]:
+        """The libraries that were mapped since the last call."""
+        loads = self._native.loads if self._native is not None else 0
+        if loads and loads == self._loads:
+            return set()  # reading the map of a process with the compiler takes milliseconds
+        libraries = loaded_libraries() - self._libraries - {self._native.library if self._native else ""}
+        self._loads = loads
+        self._libraries |= libraries
+        return libraries
 
     def _collect(self) -> None:
         """Read what native code and other programs have requested."""
@@ -183,8 +195,10 @@ class Observer:
 
     def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
-        process finds another state."""
+        process finds another state. What a program made before this process read it depends on other inputs."""
         if item[0] in ("exists", "folder") and self.written.is_removed(item[1]):
+            return True
+        if item[0] == "file" and self._native is not None and self._native.is_result(item[1]):
             return True
         by_others = self._native is not None and self._native.is_made(item[1])
         if item[0] in ("file", "exists"):
@@ -238,16 +252,19 @@ class Observer:
         """The running code opens a file."""
         if isinstance(path, int) or self._reading == get_ident():
             return
+        is_import = importing()
+        if is_import and isinstance(path, str) and path.endswith(".pyc") and not flags & (os.O_WRONLY | os.O_RDWR):
+            return
         name = self._absolute(path)
         self.written.open(name, flags)
         if self._native is not None:
             if not os.path.isabs(os.fsdecode(path)) and self._location() is not None:
                 return  # it may be relative to another folder (dir_fd), which only the library sees
             self._native.saw(name)
-        if flags & os.O_WRONLY or name in self.written or not self._texts(name) or os.path.isdir(name):
-            return  # files that it wrote itself are not inputs; a list of a folder is another request
-        is_import = importing()
-        if is_import and name.endswith(".pyc"):
+        if flags & os.O_WRONLY or name in self.written or not self._texts(name):
+            return  # files that it wrote itself are not inputs
+        if os.path.isdir(name):
+            self.note("exists", name)  # a list of its names is another request
             return
         if is_import and self._native is not None and self._native.forwards:
             self._native.forward("file", name)
@@ -256,6 +273,16 @@ class Observer:
         else:
             self.note("file", name)
         self._add_state(name)
+
+    def open_database(self, path: Any, *rest: Any) -> None:
+        """The running code opens a database: the library sees which files that means."""
+        if self._native is None:
+            self.open_file(path, None, os.O_RDONLY)
+
+    def check_existence(self, path: Any, *rest: Any) -> None:
+        """The running code does something that fails if a file does not exist."""
+        if not isinstance(path, int):
+            self._check("exists", os.fsdecode(path))
 
     def _check(self, kind: str, what: str) -> None:
         """The code checks a file without opening it."""

@@ -148,6 +148,7 @@ EXPORT int chdir(const char *path) {
   NEXT(int (*)(const char *), chdir);
   if (precast_bars(CALLER, AT_FDCWD, path, 0)) return -1;
   int result = real(path);
+  precast_path(ACCESS, CALLER, AT_FDCWD, path, result != 0);
   if (!result && *path == '/') precast_state.moved = (int32_t)KERNEL(SYS_getpid);
   return result;
 }
@@ -208,6 +209,20 @@ EXPORT int renameat2(int from_folder, const char *from, int to_folder, const cha
   NEXT(int (*)(int, const char *, int, const char *, unsigned), renameat2);
   int result = real(from_folder, from, to_folder, to, flags);
   if (!result) precast_renamed(CALLER, from_folder, from, to_folder, to);
+  return result;
+}
+
+EXPORT int link(const char *from, const char *to) {
+  NEXT(int (*)(const char *, const char *), link);
+  int result = real(from, to);
+  if (!result) precast_linked(CALLER, AT_FDCWD, from, AT_FDCWD, to);
+  return result;
+}
+
+EXPORT int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+  NEXT(int (*)(int, const char *, int, const char *, int), linkat);
+  int result = real(from_folder, from, to_folder, to, flags);
+  if (!result) precast_linked(CALLER, from_folder, from, to_folder, to);
   return result;
 }
 

@@ -87,6 +87,7 @@ static uint64_t mixed(uint64_t digest, const void *data, size_t length) {
 
 static int is_repeated(const struct about *about, const char *text, size_t length) {
   if (about->kind == MADE || about->kind == REMOVED || about->kind == RENAMED || about->kind == PYTHON) return 0;
+  if (about->kind == LINKED) return 0;
   if (about->kind == EXECUTED || about->kind == REFUSED || about->kind == STARTED || about->kind == BEGUN) return 0;
   uint64_t facts[5] = {(uint64_t)about->kind, (uint64_t)about->failed, (uint64_t)(uintptr_t)about->caller,
                        precast_origin, (uint64_t)about->relative};

@@ -15,6 +15,7 @@ enum {
   FOLDER = 'd',   // its names are listed
   REMOVED = 'u',  // a file or a folder
   RENAMED = 'r',  // the old name, a zero, the new name
+  LINKED = 'k',   // the same, of a file that then has both names
   VARIABLE = 'v', // getenv
   EXECUTED = 'x', // this process becomes a program
   REFUSED = 'f',  // the same, in vain

@@ -114,15 +114,31 @@ void precast_links(const void *caller, const char *path) {
   errno = before;
 }
 
-void precast_renamed(const void *caller, int from_folder, const char *from, int to_folder, const char *to) {
+static void note_names(int kind, const void *caller, int from_folder, const char *from, int to_folder, const char *to) {
   if (!precast_active()) return;
   int before = errno;
   char names[2 * LONGEST_PATH + 1];
   size_t first = precast_absolute(names, from_folder, from);
   size_t second = first ? precast_absolute(names + first + 1, to_folder, to) : 0;
-  struct about about = {.kind = RENAMED, .caller = caller};
+  struct about about = {.kind = kind, .caller = caller};
   if (second) precast_event(&about, names, first + 1 + second);
   errno = before;
+}
+
+void precast_renamed(const void *caller, int from_folder, const char *from, int to_folder, const char *to) {
+  note_names(RENAMED, caller, from_folder, from, to_folder, to);
+}
+
+// A further name of a file: what is read by it is the content of the first.
+void precast_linked(const void *caller, int from_folder, const char *from, int to_folder, const char *to) {
+  if (!precast_active()) return;
+  int before = errno;
+  char name[LONGEST_PATH];
+  size_t length = precast_absolute(name, from_folder, from);
+  struct about about = {.kind = OPENED, .caller = caller, .relative = is_relative(from_folder, from)};
+  if (length) precast_event(&about, name, length);
+  errno = before;
+  note_names(LINKED, caller, from_folder, from, to_folder, to);
 }
 
 // Whether a file is there before an opening that may create it.
@@ -140,8 +156,10 @@ void precast_opened(const void *caller, int folder, const char *path, int flags,
   struct about about = {.failed = file < 0, .caller = caller, .relative = is_relative(folder, path)};
   struct stat facts;
   if (file >= 0) {
-    if (fstat(file, &facts) || S_ISDIR(facts.st_mode)) goto done;
-    if (writes && (!existed || (flags & O_TRUNC)))
+    if (fstat(file, &facts)) goto done;
+    if (S_ISDIR(facts.st_mode))
+      kind = ACCESS; // its names are listed by another call
+    else if (writes && (!existed || (flags & O_TRUNC)))
       kind = MADE;
     else if (!writes)
       take_stamp(&about, &facts); // what is written to changes

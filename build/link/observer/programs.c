@@ -110,6 +110,15 @@ EXPORT int execle(const char *path, const char *first, ...) {
   return execve(path, words, variables);
 }
 
+// The file is opened between the start of the process and that of the program, by the C library itself.
+EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restrict actions, int file,
+                                            const char *restrict path, int flags, mode_t mode) {
+  NEXT(int (*)(posix_spawn_file_actions_t *, int, const char *, int, mode_t), posix_spawn_file_actions_addopen);
+  int makes = (flags & O_ACCMODE) != O_RDONLY && ((flags & O_TRUNC) || !precast_exists(AT_FDCWD, path, flags));
+  if (makes || (flags & O_ACCMODE) != O_WRONLY) precast_path(makes ? MADE : OPENED, NULL, AT_FDCWD, path, 0);
+  return real(actions, file, path, flags, mode);
+}
+
 typedef int (*spawn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                      char *const *, char *const *);
 

@@ -81,11 +81,30 @@ static int begun_in_python(void) {
   return 1;
 }
 
+// The dynamic linker opens libraries by calls of its own. Those of the system are left out.
+static int note_library(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size, (void)data;
+  const char *name = object->dlpi_name;
+  if (!name || *name != '/' || !strcmp(name, library)) return 0;
+  if (!strncmp(name, "/lib", 4) || !strncmp(name, "/usr/lib", 8) || !strncmp(name, "/proc/", 6)) return 0;
+  struct about about = {.kind = OPENED};
+  precast_event(&about, name, strlen(name));
+  return 0;
+}
+
+static int is_python; // its own observer reports what it loads
+
+// The program ends: it may have loaded more.
+__attribute__((destructor)) static void end(void) {
+  if (precast_state.program && precast_active() && !is_python) dl_iterate_phdr(note_library, NULL);
+}
+
 static void begin(void) {
   char name[LONGEST];
   long length = KERNEL(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
-  struct about about = {.kind = BEGUN, .failed = begun_in_python()};
+  struct about about = {.kind = BEGUN, .failed = is_python = begun_in_python()};
   if (length > 0) precast_event(&about, name, (size_t)length);
+  if (!is_python) dl_iterate_phdr(note_library, NULL);
 }
 
 __attribute__((constructor)) static void start(void) {
@@ -146,6 +165,20 @@ static int find_interpreter(struct dl_phdr_info *object, size_t size, void *data
   if (at < from || at >= until) return 0;
   precast_state.quiet_from = from, precast_state.quiet_until = until;
   return 1;
+}
+
+static int find_loads(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size;
+  *(unsigned long long *)data = object->dlpi_adds;
+  return 1;
+}
+
+// How many libraries were loaded since the process began.
+EXPORT unsigned long long precast_observer_loads(void);
+unsigned long long precast_observer_loads(void) {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(find_loads, &loads);
+  return loads;
 }
 
 // From now on, what the interpreter itself queries is left to the observer of Python.

@@ -173,6 +173,33 @@ WAYS = {
         "        return compile_add(int(pool.submit((HERE / 'fork.txt').read_text).result()) + n)\n",
         written("fork.txt"),
     ),
+    "descriptor": Way(
+        "def make_descriptor(n: int):\n    folder = os.open(HERE, os.O_RDONLY)\n"
+        "    return compile_add(int(os.read(os.open('descriptor.txt', os.O_RDONLY, dir_fd=folder), 9)) + n)\n",
+        written("descriptor.txt"),
+    ),
+    "mapped": Way(
+        "import numpy\ndef make_mapped(n: int):\n"
+        "    return compile_add(int(numpy.memmap(HERE / 'mapped', mode='r')[0]) + n)\n",
+        written("mapped"),
+    ),
+    "script": Way(
+        "import subprocess\ndef make_script(n: int):\n"
+        "    return compile_add(int(subprocess.check_output([sys.executable, HERE / 'generator.py'])) + n)\n",
+        written("generator.py", "print({})\n"),
+    ),
+    "spawned": Way(
+        "def make_spawned(n: int):\n    into = str(HERE / 'spawned.out')\n"
+        "    words = ['cp', str(HERE / 'spawned.txt'), into]\n"
+        "    assert os.waitpid(os.posix_spawnp('cp', words, {}), 0)[1] == 0\n"
+        "    return compile_add(int(Path(into).read_text()) + n)\n",
+        written("spawned.txt"),
+    ),
+    "walked": Way(
+        "import subprocess\ndef make_walked(n: int):\n"
+        "    return compile_add(len(subprocess.check_output(['find', HERE / 'walked', '-type', 'f']).split()) + n)\n",
+        populated("walked"),
+    ),
     "resolved": Way(
         "def make_resolved(n: int):\n    return compile_add(int((HERE / 'current').resolve().name) + n)\n",
         linked("current"),

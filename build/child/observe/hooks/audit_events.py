@@ -24,6 +24,12 @@ class Audited(Protocol):
     def open_file(self, path: Any, mode: Any, flags: int, *rest: Any) -> None:
         """A file is opened."""
 
+    def check_existence(self, path: Any, *rest: Any) -> None:
+        """What is done depends on whether a file exists."""
+
+    def open_database(self, path: Any, *rest: Any) -> None:
+        """A database is opened."""
+
     def list_folder(self, path: Any = None, *rest: Any) -> None:
         """The names of a folder are read."""
 
@@ -92,10 +98,18 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
 
     def rename(source: Any, target: Any, *_: Any) -> None:
         old, new = absolute(source), absolute(target)
+        if not os.path.lexists(old):
+            observer.check_existence(source)
         if old not in written and os.path.isfile(old):
             observer.open_file(old, None, os.O_RDONLY)  # it is read by its new name, if at all
             written.take(new)
         written.rename(old, new)
+
+    def remove(path: Any, *_: Any) -> None:
+        if os.path.lexists(path):
+            written.remove(absolute(path))
+        else:
+            observer.check_existence(path)
 
     def network(event: str) -> Callable[..., None]:
         return lambda *_: observer.note("network", event)
@@ -105,7 +119,7 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "open": observer.open_file,
         "os.listdir": observer.list_folder,
         "os.scandir": observer.list_folder,
-        "sqlite3.connect": lambda path, *_: observer.open_file(path, None, os.O_RDONLY),
+        "sqlite3.connect": observer.open_database,
         "ctypes.dlopen": library,
         "subprocess.Popen": program,
         "os.fork": fork,
@@ -114,8 +128,12 @@ def audit_handlers(observer: Audited) -> dict[str, Callable[..., None]]:
         "os.system": shell,
         "os.mkdir": lambda path, *_: written.make_folder(absolute(path)),
         "os.rename": rename,
-        "os.remove": lambda path, *_: written.remove(absolute(path)),
-        "os.rmdir": lambda path, *_: written.remove(absolute(path)),
+        "os.remove": remove,
+        "os.rmdir": remove,
+        "os.chdir": observer.check_existence,
+        "os.chmod": observer.check_existence,
+        "os.truncate": observer.check_existence,
+        "os.utime": observer.check_existence,
         "shutil.rmtree": lambda path, *_: written.remove(absolute(path)),
         "_thread.start_new_thread": lambda function, *_: observer.start_thread(function),
         "_thread.start_joinable_thread": lambda function, *_: observer.start_thread(function),  # from Python 3.13

@@ -10,10 +10,11 @@ import datetime
 import functools
 import os
 import random
+import sys
 import time
 import uuid
 from collections.abc import Callable
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from precast.build.child.observe.late_import import after_import
@@ -59,13 +60,18 @@ def watch_unsteady_calls(note: Note) -> None:
     watch(time, "strftime", "clock", lambda arguments: len(arguments) < 2)
     _watch_dates(note)
     for name in ("urandom", "getrandom"):
-        watch(os, name, "randomness")
+        watch(os, name, "randomness", lambda _: not _is_for_processes(sys._getframe(2)))
     watch(random, "_urandom", "randomness")
     for name in ("uuid1", "uuid4"):
         watch(uuid, name, "randomness")
     _watch_generator(random, _DRAWS, watch)
     after_import("numpy.random", lambda module: _watch_generator(module, _NUMPY_DRAWS, watch))
     _watch_new_generators(note)
+
+
+def _is_for_processes(frame: FrameType) -> bool:
+    """Whether ``multiprocessing`` itself draws: keys, with which its processes identify themselves."""
+    return str(frame.f_globals.get("__name__", "")).startswith("multiprocessing.")
 
 
 def _watch_generator(module: ModuleType, draws: tuple[str, ...], watch: Callable[..., None]) -> None:

@@ -61,6 +61,7 @@ class NativeLog:
         library.precast_observer_origin.argtypes = [ctypes.c_uint32]
         library.precast_observer_origin.restype = ctypes.c_uint32
         library.precast_observer_library.restype = ctypes.c_char_p
+        library.precast_observer_loads.restype = ctypes.c_ulonglong
         return cls(library, root)
 
     def new_file(self) -> tuple[int, str]:
@@ -96,6 +97,11 @@ class NativeLog:
     def moved(self) -> bool:
         """Whether this process has changed its working folder to an absolute path."""
         return bool(self._library.precast_observer_moved())
+
+    @property
+    def loads(self) -> int:
+        """How many libraries this process has loaded since it began, closed ones included."""
+        return int(self._library.precast_observer_loads())
 
     def note(self, *fields: object) -> None:
         """Write an event of Python, for the process that reads the log."""

@@ -106,6 +106,11 @@ class NativeObserver:
         """Whether this process has changed its working folder to an absolute path."""
         return self._log.moved
 
+    @property
+    def loads(self) -> int:
+        """How many libraries this process has loaded since it began."""
+        return self._log.loads
+
     def saw(self, path: str) -> None:
         """Python opens a file, as its own observer has noticed."""
         if self.forwards:
@@ -140,6 +145,10 @@ class NativeObserver:
     def is_made(self, path: str) -> bool:
         """Whether native code or another program has made or removed a file, or a folder that it is in."""
         return self._requests.is_made(path)
+
+    def is_result(self, path: str) -> bool:
+        """Whether a file was made here, by whichever process, before anything read it."""
+        return self._requests.is_result(path)
 
     def read(self) -> Requests:
         """What was requested since the last call."""

@@ -18,6 +18,7 @@ from precast.build.child.observe.native.callers import Callers
 from precast.build.child.observe.native.log import HIDDEN, Event
 from precast.build.child.observe.native.tree import ProcessTree, absolute
 from precast.build.child.observe.written_files import is_inside
+from precast.build.inputs.native_noise import RANDOM
 from precast.build.inputs.stamp import Stamp
 
 Row = tuple[str, str, str, int]
@@ -48,6 +49,7 @@ class NativeRequests:
         self._seen, self._owner = seen, owner
         self._seen_by: dict[int, set[str]] = {}
         self._made: set[str] = set()
+        self._read: set[str] = set()  # files whose content was read before any process made them
         self._removed: set[str] = set()
         self._barred: set[str] = set()
         self._tree = ProcessTree()
@@ -58,11 +60,16 @@ class NativeRequests:
         copy = NativeRequests(self._seen, owner)
         copy._barred = self._barred
         copy._made, copy._removed, copy._callers = self._made, self._removed, self._callers
+        copy._read = self._read
         return copy
 
     def is_made(self, path: str) -> bool:
         """Whether a process of the log has made or removed a file, or a folder that it is in."""
         return is_inside(path, self._made) or is_inside(path, self._removed)
+
+    def is_result(self, path: str) -> bool:
+        """Whether a process of the log has made a file, or a folder that it is in, before anything read the file."""
+        return path not in self._read and is_inside(path, self._made)
 
     def is_barred(self, path: str) -> bool:
         """Whether a path is not declared, in a hermetic compilation."""
@@ -76,7 +83,7 @@ class NativeRequests:
             self._tree.add(event)
             if event.kind == "P":
                 self._python(event, result)
-            elif number > starts.get(event.process, -1) or event.kind in "murxb":
+            elif number > starts.get(event.process, -1) or event.kind in "murkxb":
                 result.native += self._native(event, result)
         for name, location in self._tree.unseen():
             result.native.append(("process", name, *location))
@@ -104,9 +111,13 @@ class NativeRequests:
     def _native(self, event: Event, result: Requests) -> Iterator[Row]:
         if event.kind == "z":
             self._barred.add(event.text)
-        if event.kind in "mur":
+        if event.kind in "murk":
             self._written(event, result)
             return
+        if event.kind == "o" and self._is_own_matter(event):
+            return
+        if event.kind == "o" and not event.failed and not self.is_made(path := absolute(event.text)):
+            self._read.add(path)
         if event.kind == "o" and absolute(event.text) in self._seen_of(event):
             return
         location = self._location(event)
@@ -128,6 +139,10 @@ class NativeRequests:
             name = os.path.basename(self._tree.program_of(event)) or os.path.basename(location[0])
             yield (_STATES[event.kind], f"{event.text} in {name}", *location)
 
+    def _is_own_matter(self, event: Event) -> bool:
+        """Byte code, whose source counts, and the seed of a library in a Python that reports its own draws."""
+        return event.text.endswith(".pyc") or (event.text in RANDOM and self._tree.is_observing(event.process))
+
     def _file(self, event: Event, location: tuple[str, int], result: Requests) -> Iterator[Row]:
         path, kind = absolute(event.text), _FILES[event.kind]
         if self.is_made(path):
@@ -147,6 +162,10 @@ class NativeRequests:
         if event.kind == "m":
             self._made.add(absolute(event.text))
             result.stamps.pop(absolute(event.text), None)
+        elif event.kind == "k":
+            source, _, target = event.text.partition("\0")
+            result.stamps.pop(absolute(source), None)  # a further name changes the facts of a file
+            self._made.add(absolute(target))
         elif event.kind == "u":
             self._removed.add(absolute(event.text))
         else:

@@ -71,6 +71,10 @@ class ProcessTree:
         self._pythons.pop(process, None)
         self._observing.add(process)
 
+    def is_observing(self, process: int) -> bool:
+        """Whether a process is a Python with an observer of its own."""
+        return process in self._observing
+
     def is_unobserved_python(self, process: int) -> bool:
         """Whether a process is a Python without an observer of its own."""
         return process in self._pythons
