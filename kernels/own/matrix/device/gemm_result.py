@@ -76,13 +76,13 @@ class GemmResult:
         if share > owner:
             sender = share - 1
         there = cute.arch.map_dsmem_ptr(received, neighbour * blocking.split + owner)
-        for j, repeat, slot in self.places(owner):
+        for j, repeat, slot in self.pieces(owner):
             cute.autovec_copy(total[None, None, j, repeat], self.sent(there, sender, slot))
 
     @cute.jit
     def add(self, total: cute.Tensor, received: cute.Pointer, owner: cutlass.Constexpr) -> None:
         """Add what the others have sent."""
-        for j, repeat, slot in self.places(owner):
+        for j, repeat, slot in self.pieces(owner):
             mine = total[None, None, j, repeat]
             parts = cute.make_rmem_tensor((_SENT, self.blocking.split - 1), cutlass.Float32)
             for sender in cutlass.range_constexpr(self.blocking.split - 1):
@@ -95,11 +95,11 @@ class GemmResult:
         """Where a thread's sums are, that a block has sent."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
-        place = (sender * blocking.slots + slot) * (blocking.warps * WARP) + thread
-        return cute.make_tensor(received + cute.assume(place * _SENT, divby=_SENT), cute.make_layout((2, 2)))
+        at = (sender * blocking.slots + slot) * (blocking.warps * WARP) + thread
+        return cute.make_tensor(received + cute.assume(at * _SENT, divby=_SENT), cute.make_layout((2, 2)))
 
-    def places(self, owner: int) -> list[tuple[int, int, int]]:
-        """Of a thread's sums in an owner's part: which eight of the second side, which of the first, and their slot."""
+    def pieces(self, owner: int) -> list[tuple[int, int, int]]:
+        """The sums of a thread in an owner's part: which eight of the second side, which of the first, and their slot."""
         blocking = self.blocking
         eights = range(blocking.first_eight(owner), blocking.first_eight(owner + 1))
         pairs = [(j, repeat) for j in eights for repeat in range(blocking.repeats)]
@@ -159,8 +159,8 @@ class GemmResult:
             token, row = i // width, i % width * vector
             if first_row + row < rows:
                 held = cute.make_rmem_tensor(vector, self.out_dtype)
-                place = staged + cute.assume(token * blocking.pitch + row, divby=vector)
-                cute.autovec_copy(cute.make_tensor(place, cute.make_layout(vector)), held)
+                at = staged + cute.assume(token * blocking.pitch + row, divby=vector)
+                cute.autovec_copy(cute.make_tensor(at, cute.make_layout(vector)), held)
                 offset = cutlass.Int64(first_token + token) * out.stride[0] + (first_row + row)
                 to = out.iterator + cute.assume(offset, divby=vector)
                 cute.autovec_copy(held, cute.make_tensor(to, cute.make_layout(vector)))
@@ -178,7 +178,7 @@ class GemmResult:
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         tokens, rows = token_tile * blocking.tokens, row_tile * blocking.rows
-        for j, repeat, _ in self.places(owner):
+        for j, repeat, _ in self.pieces(owner):
             for i in cutlass.range_constexpr(_SENT):
                 line = thread % WARP // 4 + i // 2 * 8
                 first = repeat * 64 * blocking.groups + thread // WARP * 16 + line
@@ -187,5 +187,5 @@ class GemmResult:
                 if cutlass.const_expr(blocking.swap):
                     token, row = tokens + second, rows + first
                 if token < out.shape[0] and row < out.shape[1]:
-                    place = cutlass.Int64(token) * out.stride[0] + row
-                    (out.iterator + place).store(total[i % 2, i // 2, j, repeat].to(self.out_dtype))
+                    at = cutlass.Int64(token) * out.stride[0] + row
+                    (out.iterator + at).store(total[i % 2, i // 2, j, repeat].to(self.out_dtype))
