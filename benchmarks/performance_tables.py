@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
@@ -233,6 +234,9 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Attention in bfloat16 at {counted(len(rows), 'shape')} that no tuning file has, as `loader.get` chooses:"
     yield f"the ratio to the fastest of torch's backends is **{summary['geometric_mean']:.3f}** in the geometric mean,"
     yield f"{summary['least']:.3f} at least."
+    for layout in dict.fromkeys(row["shape"]["layout"] for row in rows):
+        ratios = [row["ratio"] for row in rows if row["shape"]["layout"] == layout]
+        yield f"At {counted(len(ratios), f'{layout} shape')}: {statistics.geometric_mean(ratios):.3f}, {min(ratios):.3f} at least."
     if report.get("tuned"):
         yield "Tiles are chosen by times at other lengths and batches (`benchmarks/attention-candidates.yaml`)."
     else:

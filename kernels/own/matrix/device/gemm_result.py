@@ -99,7 +99,7 @@ class GemmResult:
         return cute.make_tensor(received + cute.assume(at * _SENT, divby=_SENT), cute.make_layout((2, 2)))
 
     def pieces(self, owner: int) -> list[tuple[int, int, int]]:
-        """The sums of a thread in an owner's part: which eight of the second side, which of the first, and their slot."""
+        """A thread's sums in an owner's part: the eight of the second side, that of the first, and their slot."""
         blocking = self.blocking
         eights = range(blocking.first_eight(owner), blocking.first_eight(owner + 1))
         pairs = [(j, repeat) for j in eights for repeat in range(blocking.repeats)]
