@@ -236,7 +236,8 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"{summary['least']:.3f} at least."
     for layout in dict.fromkeys(row["shape"]["layout"] for row in rows):
         ratios = [row["ratio"] for row in rows if row["shape"]["layout"] == layout]
-        yield f"At {counted(len(ratios), f'{layout} shape')}: {statistics.geometric_mean(ratios):.3f}, {min(ratios):.3f} at least."
+        mean = statistics.geometric_mean(ratios)
+        yield f"At {counted(len(ratios), f'{layout} shape')}: {mean:.3f}, {min(ratios):.3f} at least."
     if report.get("tuned"):
         yield "Tiles are chosen by times at other lengths and batches (`benchmarks/attention-candidates.yaml`)."
     else:
