@@ -106,7 +106,7 @@ class ObservedProject:
     def inputs(self, reported: tuple[str, ...] = ()) -> Inputs:
         """The inputs of a kernel, whose unsteady requests are of these kinds."""
         inputs, unsteady = self.build()
-        assert tuple(item.kind for item in unsteady) == reported
+        assert tuple(item.kind for item in unsteady) == reported, unsteady
         return inputs
 
     def changed(self, inputs: Inputs) -> tuple[str, ...]:
