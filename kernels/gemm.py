@@ -80,8 +80,9 @@ def tile_of(config: Config, target: Target) -> Tile | None:
     """What a cluster of blocks works on; None for products of batches, whose cases name other axes.
 
     >>> shared = {"library": "precast", "tile": (16, 64, 128), "cluster": (1, 2), "split": 2, "residents": 2}
-    >>> tile_of({**_UNSET, **shared}, Target.parse("sm_90a"))
-    Tile(sizes={'m': 16, 'n': 128}, blocks=4, per_sm=2)
+    >>> tile = tile_of({**_UNSET, **shared}, Target.parse("sm_90a"))
+    >>> tile.sizes, tile.blocks, tile.per_sm
+    ({'m': 16, 'n': 128}, 4, 2)
     """
     if config.get("batched"):
         return None

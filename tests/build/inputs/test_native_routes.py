@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,26 @@ def test_a_static_program_is_reported(tmp_path: Path) -> None:
         pytest.skip("gcc cannot link static programs here")
     _, unsteady = project.build()
     assert [(one.kind, one.what, one.line) for one in unsteady] == [("process", str(project.search / "tool"), 5)]
+
+
+def test_a_python_that_is_still_starting_when_the_kernel_is_imported_is_observed(tmp_path: Path) -> None:
+    """As the helper that multiprocessing leaves running is, on a busy machine."""
+    project = ObservedProject(tmp_path)
+    project.write({"kernel.py": RUN + "subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"})
+    assert project.build()[1] == ()
+
+
+def test_a_static_program_that_stays_is_reported_and_holds_nothing(tmp_path: Path) -> None:
+    project = ObservedProject(tmp_path)
+    code = "#include <unistd.h>\nint main(void) { return sleep(30); }\n"
+    project.write({"kernel.py": RUN + "subprocess.Popen([here / 'tool', F], stdout=-3, stderr=-3)\n", "tool.c": code})
+    built = subprocess.run(["gcc", "-static", project.search / "tool.c", "-o", project.search / "tool"], check=False)
+    if built.returncode:
+        pytest.skip("gcc cannot link static programs here")
+    start = time.monotonic()
+    _, unsteady = project.build()
+    assert [(one.kind, one.what, one.line) for one in unsteady] == [("process", str(project.search / "tool"), 5)]
+    assert time.monotonic() - start < 20
 
 
 def test_a_program_in_go_is_reported(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import getpid
+from time import sleep
 
 from precast.build.child.observe.native.declared import declared_folders, is_hermetic
 from precast.build.child.observe.native.log import HIDDEN, NativeLog, close_file
 from precast.build.child.observe.native.requests import NativeRequests, Requests
-from precast.build.child.observe.native.tree import Location, origin_of
+from precast.build.child.observe.native.tree import Location, is_running, origin_of, starting
 from precast.build.errors import ToolError
 
+_LOOKS, _BETWEEN_LOOKS = 200, 0.01  # 2 seconds for a program that never begins, such as a static one that stays
 _ROOT = os.path.abspath(__file__).rsplit("/precast/", 1)[0]
 
 
@@ -151,8 +153,16 @@ class NativeObserver:
         return self._requests.is_result(path)
 
     def read(self) -> Requests:
-        """What was requested since the last call."""
-        return self._requests.read(tuple(self._log.events()))
+        """What was requested since the last call. Programs that are starting at this moment, such as the helper that
+        multiprocessing leaves running, are given time to begin."""
+        events = list(self._log.events())
+        with self.hidden():
+            for _ in range(_LOOKS):
+                if not any(map(is_running, starting(events))):
+                    break
+                sleep(_BETWEEN_LOOKS)
+                events += self._log.events()
+        return self._requests.read(events)
 
     def new_file(self) -> tuple[int, str]:
         """A new log: its descriptor and path; without memory for it, a log that cannot be used."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import mmap
 import os
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from precast.build.child.observe.native.log import HIDDEN, Event
@@ -95,6 +96,31 @@ class ProcessTree:
         self._expected, self._shells, self._pythons, self._direct = {}, [], {}, []
         programs = [(event.text, self.location_of(event)) for event in events]
         return [(name, location) for name, location in programs if location is not None]
+
+
+def starting(events: Iterable[Event]) -> Collection[int]:
+    """The processes that were to run a program which, by these events, has not begun, or is a Python that does not
+    observe itself yet."""
+    tree = ProcessTree()
+    for event in events:
+        if event.kind == "P" and event.text == "observing":
+            tree.observes_itself(event.process)
+        elif event.origin != HIDDEN:
+            tree.add(event)
+    return {*tree._expected, *tree._pythons}
+
+
+def is_running(process: int) -> bool:
+    """Whether a process exists and has not ended.
+
+    >>> is_running(os.getpid()), is_running(0)
+    (True, False)
+    """
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
 
 
 def origin_of(location: Location | None) -> int:
