@@ -30,11 +30,16 @@ class LoadedModules:
         self.complete = True
         self.files: set[str] = set()  # of all modules, precast's too
         self._known: dict[str, object] = {}
+        self._sought: set[str] = set()
         self._facts: dict[str, tuple[object, _Facts]] = {}
 
     def prepare(self) -> None:
         """Take the facts of the modules so far, which the processes that are forked from this one then have."""
         self._facts = {name: (module, _facts(name, module)) for name, module in list(sys.modules.items())}
+
+    def seek(self, name: str) -> None:
+        """A module is about to be loaded, if there is one of this name."""
+        self._sought.add(name)
 
     def new_rows(self) -> list[Row]:
         """The modules that were loaded since the last call, with their file (None for a namespace package) and whether
@@ -44,10 +49,7 @@ class LoadedModules:
         made at run time, and precast's own code.
         """
         rows = []
-        for name, module in list(sys.modules.items()):
-            if self._known.get(name, self) is module:
-                continue
-            self._known[name] = module
+        for name, module in self._new():
             noted = self._facts.get(name)
             facts = noted[1] if noted is not None and noted[0] is module else _facts(name, module)
             if facts.file is not None:
@@ -58,15 +60,29 @@ class LoadedModules:
                 self.complete = False
         return sorted(rows, key=lambda row: row[0])
 
+    def _new(self) -> list[tuple[str, object]]:
+        """The modules that are other ones than at the last call. Where those that were sought are all, only they are
+        looked at: in a forked process, to look at an object is to copy its page."""
+        modules, known = sys.modules, self._known
+        sought = [(name, modules[name]) for name in self._sought if name in modules]
+        self._sought.clear()
+        if len(modules) != len(known) + sum(name not in known for name, _ in sought):
+            self._known = dict(modules)
+            return [(name, module) for name, module in self._known.items() if known.get(name, self) is not module]
+        new = [(name, module) for name, module in sought if known.get(name, self) is not module]
+        known.update(new)
+        return new
 
-class LastFinder:
-    """The last of the import system's finders, which gets the names that no other one found."""
+
+class NoFinder:
+    """A finder of the import system that finds nothing: as the first one it notes all names that are sought, and as the
+    last one those that no other finder found."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Report the name, which is missing."""
+        """Note the name."""
         self._note(name)
 
 

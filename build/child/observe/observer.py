@@ -27,12 +27,12 @@ from precast.build.child.observe.code_locations import is_installed, is_standard
 from precast.build.child.observe.file_states import MOST, FileStates
 from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
 from precast.build.child.observe.import_calls import importing, in_module_code
-from precast.build.child.observe.loaded_modules import LastFinder, LoadedModules, is_text, loaded_libraries
+from precast.build.child.observe.loaded_modules import LoadedModules, NoFinder, is_text, loaded_libraries
 from precast.build.child.observe.native.native_observer import GivenLog, NativeObserver
 from precast.build.child.observe.requester import Requester
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.child.observe.written_files import WrittenFiles
-from precast.build.inputs.stamp import Stamp
+from precast.build.inputs.stamp import Stamp, is_folder
 
 T = TypeVar("T")
 Row = tuple[str, str, str, int]
@@ -50,7 +50,8 @@ class Observer:
         self._asked: dict[Row, None] = {}
         self._recent: set[tuple[str, str, str]] = set()  # since begin()
         self._states = FileStates()
-        self._imported: set[str] = set()
+        self._files: set[str] = set()  # that were opened
+        self._imported: set[str] = set()  # of these, by the import system
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
         self._loads = 0  # of libraries, when they were read last
@@ -82,12 +83,13 @@ class Observer:
         from precast.build.child.observe.hooks.process_starts import watch_processes
         from precast.build.child.observe.hooks.unsteady_calls import watch_unsteady_calls
 
-        import_from_source()
+        import_from_source(self._modules.seek)
         self._native = NativeObserver.join() if started else NativeObserver.start()
         for name in ("sitecustomize", "usercustomize"):  # Python imports these two before it runs anything
             if name not in sys.modules:
                 self._miss(name)
-        sys.meta_path.append(LastFinder(self._miss))
+        sys.meta_path.insert(0, NoFinder(self._modules.seek))
+        sys.meta_path.append(NoFinder(self._miss))
         watch_distributions(self.note)
         watch_environment(self.note)
         watch_file_checks(self._check)
@@ -205,18 +207,21 @@ class Observer:
             return (by_others or item[1] in self.written) and self._states.stamps.get(item[1]) is None
         return item[0] == "program" and by_others
 
-    def _new_requests(self, name: str, recorded: Mapping[Row, None]) -> list[list[str | int]]:
+    def _new_requests(self, name: str, recorded: dict[Row, Any]) -> list[list[str | int]]:
         rows = [item for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
         barred = self._native.is_barred if self._native is not None else lambda _: False
         return [["undeclared" if barred(item[1]) else item[0], *item[1:]] for item in rows]
 
-    def _new(self, name: str, recorded: Mapping[T, object]) -> Iterator[T]:
+    def _new(self, name: str, recorded: dict[T, Any]) -> Iterator[T]:
         """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""
         reported, self._reported[name] = self._reported[name], len(recorded)
-        return islice(list(recorded), reported, None)
+        new = list(islice(reversed(recorded), len(recorded) - reported))  # the others stay untouched: in a forked
+        return reversed(new)  # process, to look at an object is to copy its page
 
     def _add_state(self, name: str, read: Stamp | None = None) -> None:
-        """Take the state of a file. That this reads it does not count."""
+        """Take the state of a file, unless it was taken before. That this reads it does not count."""
+        if name in self._states.stamps:
+            return
         self._reading = get_ident()
         try:
             with self._native.hidden() if self._native is not None else nullcontext():
@@ -263,9 +268,10 @@ class Observer:
             self._native.saw(name)
         if flags & os.O_WRONLY or name in self.written or not self._texts(name):
             return  # files that it wrote itself are not inputs
-        if os.path.isdir(name):
+        if name not in self._files and is_folder(name):
             self.note("exists", name)  # a list of its names is another request
             return
+        self._files.add(name)
         if is_import and self._native is not None and self._native.forwards:
             self._native.forward("file", name)
         elif is_import:

@@ -6,17 +6,20 @@ and size would run the old code, while the key covers the new content.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from precast.build.child.observe.code_locations import is_installed, is_standard
 
 
-def import_from_source() -> None:
-    """From now on, byte code is neither read nor written for such modules."""
+def import_from_source(note: Callable[[str], None]) -> None:
+    """From now on, byte code is neither read nor written for such modules. Each module whose code is loaded is noted by
+    its name."""
     original = SourceFileLoader.path_stats
 
     def path_stats(loader: SourceFileLoader, path: Any) -> Any:
+        note(loader.name)
         if is_installed(str(path)) or is_standard(str(path)):
             return original(loader, path)
         raise OSError("byte code is not used here")  # the import system then reads the source
