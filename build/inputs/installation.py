@@ -7,6 +7,7 @@ import csv
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -51,6 +52,8 @@ class Installation:
         self._tops: dict[str, dict[str, list[_Info]]] = {}
         self._records: dict[_Info, dict[str, str]] = {}
         self._owners: dict[str, str | None] = {}
+        self._prefixes = tuple((folder, os.path.join(folder, "")) for folder in self._path)
+        self._visible: set[_Info] = set()  # Python ignores a distribution that another one of the same name hides
 
     def owner(self, file: str) -> str | None:
         """The distribution whose list has this file, or None."""
@@ -71,6 +74,7 @@ class Installation:
             return None
         listed = self._record(info)
         counted = [file for file in listed if _counts(file)]
+        begun = time.time_ns()
         stamps = _stamps(info.folder, counted)
         key = memo_key("distribution", info.folder, info.name, _digest(listed), _digest(stamps))
         noted = self._memo.get("distributions", key) if self._memo else None
@@ -79,7 +83,7 @@ class Installation:
         record = stamp_of(os.path.join(*info, "RECORD"))
         unsure = _unsure(record, counted, stamps, listed)
         answer = f"{info.version} {_content(info.folder, {file: listed[file] for file in counted}, unsure)}"
-        if self._memo and not _are_young(info.folder, counted):
+        if self._memo and not _are_young(stamps, begun):
             self._memo.put("distributions", key, answer)
         return answer
 
@@ -89,14 +93,13 @@ class Installation:
 
     def _lister(self, file: str) -> _Info | None:
         """The installed distribution that lists a file."""
-        first = self._installed()
-        for folder in self._path:
-            if not file.startswith(os.path.join(folder, "")):
+        self._installed()
+        for folder, prefix in self._prefixes:
+            if not file.startswith(prefix):
                 continue
             inside = _inside(folder, file)
             for info in self._tops.get(folder, {}).get(inside.partition("/")[0], ()):
-                # Python ignores a distribution that another one of the same name hides.
-                if inside in self._record(info) and first[info.distribution] == info:
+                if info in self._visible and inside in self._record(info):
                     return info
         return None
 
@@ -116,7 +119,8 @@ class Installation:
             if self._memo and noted is None:
                 self._memo.put("owners", key, tops)
             for info, names in zip(infos, tops, strict=True):
-                self._infos.setdefault(info.distribution, info)
+                if self._infos.setdefault(info.distribution, info) == info:
+                    self._visible.add(info)
                 for name in names:
                     self._tops.setdefault(info.folder, {}).setdefault(name, []).append(info)
         return self._infos
@@ -172,8 +176,8 @@ def _tops_in(record: str) -> set[str]:
 
 def _text(record: str) -> str:
     try:
-        with open(record, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with open(record, "rb") as file:
+            return file.read().decode(errors="replace")
     except OSError:
         return ""
 
@@ -199,9 +203,12 @@ def _stamps(folder: str, files: Iterable[str]) -> list[str]:
     return stamps
 
 
-def _are_young(folder: str, files: Iterable[str]) -> bool:
-    stamps = (stamp_of(f"{folder}/{file}") for file in files)
-    return any(stamp is not None and is_young(stamp) for stamp in stamps)
+def _are_young(stamps: Iterable[str], then: int) -> bool:
+    """Whether a file had changed so lately that its stamp proves nothing, when the stamps were taken."""
+    return any(
+        is_young((int(modified), 0, 0, int(changed)), then)
+        for modified, _, _, changed in map(str.split, filter(None, stamps))
+    )
 
 
 def _unsure(record: Stamp | None, files: Sequence[str], stamps: Sequence[str], listed: Mapping[str, str]) -> list[str]:

@@ -32,6 +32,6 @@ def is_folder(path: str) -> bool:
         return False
 
 
-def is_young(stamp: Stamp) -> bool:
-    """Whether a file changed so lately that its stamp proves nothing."""
-    return time.time_ns() - max(stamp[0], stamp[3]) < _YOUNG
+def is_young(stamp: Stamp, then: int | None = None) -> bool:
+    """Whether a file had changed so lately, now or at a time in nanoseconds, that its stamp proves nothing."""
+    return (time.time_ns() if then is None else then) - max(stamp[0], stamp[3]) < _YOUNG
