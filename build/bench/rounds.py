@@ -21,7 +21,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
 from precast.loader.machine.driver import Device
 
-LAUNCHES = 10  # of a round
+LAUNCHES = 40  # of a round: the clocks of an idle GPU rise meanwhile, and few of them are slow
 ROUNDS = 3
 Variant = tuple[str, Artifact]
 Place = tuple[tuple[str, int], ...]

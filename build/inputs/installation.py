@@ -76,7 +76,13 @@ class Installation:
         counted = [file for file in listed if _counts(file)]
         begun = time.time_ns()
         stamps = _stamps(info.folder, counted)
-        key = memo_key("distribution", info.folder, info.name, _digest(listed), _digest(stamps))
+        key = memo_key(
+            "distribution",
+            info.folder,
+            info.name,
+            _digest_of_lines(map(",".join, listed.items())),
+            _digest_of_lines(stamps),
+        )
         noted = self._memo.get("distributions", key) if self._memo else None
         if isinstance(noted, str) and re.fullmatch(r"\S+ [0-9a-f]{64}", noted):
             return noted
@@ -238,6 +244,10 @@ def _spelled(digest: str | None) -> str:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _digest_of_lines(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
 def _parse_tops(value: Any, count: int) -> list[list[str]] | None:

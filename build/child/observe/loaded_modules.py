@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from precast.build.child.observe.code_locations import is_own, is_standard
@@ -60,7 +60,7 @@ class LoadedModules:
                 self.complete = False
         return sorted(rows, key=lambda row: row[0])
 
-    def _new(self) -> list[tuple[str, object]]:
+    def _new(self) -> Sequence[tuple[str, object]]:
         """The modules that are other ones than at the last call. Where those that were sought are all, only they are
         looked at: in a forked process, to look at an object is to copy its page."""
         modules, known = sys.modules, self._known

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
 from threading import get_ident
@@ -51,6 +50,7 @@ class Observer:
         self._recent: set[tuple[str, str, str]] = set()  # since begin()
         self._states = FileStates()
         self._files: set[str] = set()  # that were opened
+        self._settled: set[str] = set()  # of these, installed ones of which no further request says more
         self._imported: set[str] = set()  # of these, by the import system
         self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
@@ -115,9 +115,14 @@ class Observer:
 
     def note(self, kind: str, what: str) -> None:
         """Record a request of the running code."""
+        self._counts(kind, what)
+
+    def _counts(self, kind: str, what: str) -> bool:
+        """Record a request of the running code, and return whether it counts."""
         location = self._location()
         if location is not None:
             self._note(kind, what, *location)
+        return location is not None
 
     def new_log(self) -> GivenLog:
         """A log of native code for a process that is forked next, which has recorded what this process has so far."""
@@ -202,21 +207,24 @@ class Observer:
             return True
         if item[0] == "file" and self._native is not None and self._native.is_result(item[1]):
             return True
-        by_others = self._native is not None and self._native.is_made(item[1])
         if item[0] in ("file", "exists"):
-            return (by_others or item[1] in self.written) and self._states.stamps.get(item[1]) is None
-        return item[0] == "program" and by_others
+            absent = self._states.stamps.get(item[1]) is None
+            return absent and (item[1] in self.written or self._is_made_by_others(item[1]))
+        return item[0] == "program" and self._is_made_by_others(item[1])
+
+    def _is_made_by_others(self, name: str) -> bool:
+        return self._native is not None and self._native.is_made(name)
 
     def _new_requests(self, name: str, recorded: dict[Row, Any]) -> list[list[str | int]]:
         rows = [item for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
         barred = self._native.is_barred if self._native is not None else lambda _: False
         return [["undeclared" if barred(item[1]) else item[0], *item[1:]] for item in rows]
 
-    def _new(self, name: str, recorded: dict[T, Any]) -> Iterator[T]:
-        """The entries since the last call: a dictionary keeps its order, and nothing is removed from these."""
+    def _new(self, name: str, recorded: dict[T, Any]) -> list[T]:
+        """The entries since the last call: a dictionary keeps its order, and nothing is removed from these. The others
+        are not looked at: in a forked process, that would copy their pages."""
         reported, self._reported[name] = self._reported[name], len(recorded)
-        new = list(islice(reversed(recorded), len(recorded) - reported))  # the others stay untouched: in a forked
-        return reversed(new)  # process, to look at an object is to copy its page
+        return list(islice(reversed(recorded), len(recorded) - reported))
 
     def _add_state(self, name: str, read: Stamp | None = None) -> None:
         """Take the state of a file, unless it was taken before. That this reads it does not count."""
@@ -260,6 +268,10 @@ class Observer:
         is_import = importing()
         if is_import and isinstance(path, str) and path.endswith(".pyc") and not flags & (os.O_WRONLY | os.O_RDWR):
             return
+        reads_only = not flags & (os.O_WRONLY | os.O_RDWR)
+        is_other = self._native is not None and self._native.forwards
+        if reads_only and not is_other and isinstance(path, str) and path in self._settled:
+            return
         name = self._absolute(path)
         self.written.open(name, flags)
         if self._native is not None:
@@ -276,8 +288,8 @@ class Observer:
             self._native.forward("file", name)
         elif is_import:
             self._imported.add(name)
-        else:
-            self.note("file", name)
+        elif self._counts("file", name) and path == name and is_installed(name):
+            self._settled.add(name)
         self._add_state(name)
 
     def open_database(self, path: Any, *rest: Any) -> None:

@@ -71,5 +71,5 @@ def is_inside(name: str, folders: set[str]) -> bool:
     while folders and len(name) > 1:
         if name in folders:
             return True
-        name = os.path.dirname(name)
+        name = name.rpartition("/")[0]
     return False
