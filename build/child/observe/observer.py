@@ -18,23 +18,19 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from itertools import islice
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any
 
 from precast.build.child.observe.code_locations import is_installed, is_standard
-from precast.build.child.observe.file_states import MOST, FileStates
 from precast.build.child.observe.hooks.audit_events import absolute, audit_handlers
 from precast.build.child.observe.import_calls import importing, in_module_code
-from precast.build.child.observe.loaded_modules import LoadedModules, NoFinder, is_text, loaded_libraries
+from precast.build.child.observe.loaded_modules import LoadedModules, NoFinder, loaded_libraries
 from precast.build.child.observe.native.native_observer import GivenLog, NativeObserver
+from precast.build.child.observe.record import Record, Row
 from precast.build.child.observe.requester import Requester
 from precast.build.child.observe.source_only import import_from_source
 from precast.build.child.observe.written_files import WrittenFiles
 from precast.build.inputs.stamp import Stamp, is_folder
-
-T = TypeVar("T")
-Row = tuple[str, str, str, int]
 
 
 class Observer:
@@ -46,27 +42,15 @@ class Observer:
     """  # words: allow
 
     def __init__(self) -> None:
-        self._asked: dict[Row, None] = {}
+        self._record = Record()
         self._recent: set[tuple[str, str, str]] = set()  # since begin()
-        self._states = FileStates()
         self._files: set[str] = set()  # that were opened
         self._settled: set[str] = set()  # of these, installed ones of which no further request says more
         self._imported: set[str] = set()  # of these, by the import system
-        self._missing: dict[str, None] = {}
         self._libraries: set[str] = set()
         self._loads = 0  # of libraries, when they were read last
-        self._relative: dict[str, None] = {}
-        self._native_requests: dict[Row, None] = {}
-        self._reported = {
-            "asked": 0,
-            "stamps": 0,
-            "missing": 0,
-            "native": 0,
-            "relative": 0,
-        }  # how many of each were returned before
         self.written = WrittenFiles()
         self._requester = Requester()
-        self._complete = True
         self._reading = 0  # the thread that takes the state of a file
         self._modules = LoadedModules()
         self._native: NativeObserver | None = None
@@ -106,7 +90,7 @@ class Observer:
                 try:
                     handler(*arguments)
                 except Exception:  # an error here would become the caller's
-                    self._complete = False
+                    self._record.complete = False
                     if self._native is not None and self._native.forwards:
                         self._native.forward("incomplete", event)
 
@@ -142,7 +126,7 @@ class Observer:
     @property
     def requests(self) -> frozenset[tuple[str, str, str]]:
         """All requests so far, in the same form."""
-        return frozenset((kind, what, file) for kind, what, file, _ in self._asked)
+        return frozenset((kind, what, file) for kind, what, file, _ in self._record.asked)
 
     def observed(self) -> dict[str, Any]:
         """The requests since the last call, as JSON, and Python's path at this moment.
@@ -151,25 +135,20 @@ class Observer:
         """
         self._collect()
         modules = self._modules.new_rows()
-        self._complete &= self._modules.complete
+        self._record.complete &= self._modules.complete
         for path in self._imported - self._modules.files:  # a module that failed to import, or was run by a path
             self._note("file", path, "", 0)
         for _, file, _ in modules:
             if file is not None and not is_installed(file) and not is_standard(file):
                 self._add_state(file)
         libraries = self._new_libraries()
-        stamped = sorted(self._new("stamps", self._states.stamps))
+        barred = self._native.is_barred if self._native is not None else lambda _: False
         return {
-            "asked": self._new_requests("asked", self._asked),
-            "stamps": {path: self._states.stamps[path] for path in stamped},
-            "digests": {path: self._states.digests[path] for path in stamped if path in self._states.digests},
+            **self._record.new_requests(self._is_made_here, barred),
             "modules": [list(item) for item in modules],
-            "native": self._new_requests("native", self._native_requests),
-            "relative": [path for path in sorted(self._new("relative", self._relative)) if self._texts(path)],
-            "missing": [name for name in sorted(self._new("missing", self._missing)) if self._texts(name)],
             "libraries": sorted(libraries),
-            "path": [item for item in sys.path if isinstance(item, str) and self._texts(item)],
-            "complete": self._complete,
+            "path": [item for item in sys.path if isinstance(item, str) and self._record.texts(item)],
+            "complete": self._record.complete,
         }
 
     def _new_libraries(self) -> set[str]:
@@ -187,18 +166,15 @@ class Observer:
         if self._native is None or self._native.forwards:
             return
         requests = self._native.read()
-        self._complete &= self._native.complete and requests.complete
+        self._record.complete &= self._native.complete and requests.complete
         for row in requests.python:
             self._note(*row)
-        self._complete &= len(self._native_requests) + len(requests.native) < MOST
-        for row in requests.native[:MOST]:
-            if self._texts(row[1], row[2]):
-                self._native_requests[row] = None
+        self._record.add_native(requests.native)
         for path, stamp in requests.stamps.items():
-            if self._texts(path):
+            if self._record.texts(path):
                 self._add_state(path, stamp)
-        self._missing.update(dict.fromkeys(requests.missing))
-        self._relative.update(dict.fromkeys(requests.relative))
+        self._record.missing.update(dict.fromkeys(requests.missing))
+        self._record.relative.update(dict.fromkeys(requests.relative))
 
     def _is_made_here(self, item: Row) -> bool:
         """Whether this process made a file that it had queried in vain, or removed one that it had queried: the next
@@ -208,32 +184,21 @@ class Observer:
         if item[0] == "file" and self._native is not None and self._native.is_result(item[1]):
             return True
         if item[0] in ("file", "exists"):
-            absent = self._states.stamps.get(item[1]) is None
+            absent = self._record.states.stamps.get(item[1]) is None
             return absent and (item[1] in self.written or self._is_made_by_others(item[1]))
         return item[0] == "program" and self._is_made_by_others(item[1])
 
     def _is_made_by_others(self, name: str) -> bool:
         return self._native is not None and self._native.is_made(name)
 
-    def _new_requests(self, name: str, recorded: dict[Row, Any]) -> list[list[str | int]]:
-        rows = [item for item in sorted(self._new(name, recorded)) if not self._is_made_here(item)]
-        barred = self._native.is_barred if self._native is not None else lambda _: False
-        return [["undeclared" if barred(item[1]) else item[0], *item[1:]] for item in rows]
-
-    def _new(self, name: str, recorded: dict[T, Any]) -> list[T]:
-        """The entries since the last call: a dictionary keeps its order, and nothing is removed from these. The others
-        are not looked at: in a forked process, that would copy their pages."""
-        reported, self._reported[name] = self._reported[name], len(recorded)
-        return list(islice(reversed(recorded), len(recorded) - reported))
-
     def _add_state(self, name: str, read: Stamp | None = None) -> None:
         """Take the state of a file, unless it was taken before. That this reads it does not count."""
-        if name in self._states.stamps:
+        if name in self._record.states.stamps:
             return
         self._reading = get_ident()
         try:
             with self._native.hidden() if self._native is not None else nullcontext():
-                self._states.add(name, read)
+                self._record.states.add(name, read)
         finally:
             self._reading = 0
 
@@ -241,22 +206,13 @@ class Observer:
         if self._native is not None and self._native.forwards:
             self._native.forward("missing", name)
         else:
-            self._missing[name] = None
+            self._record.missing[name] = None
 
     def _note(self, kind: str, what: str, file: str, line: int) -> None:
         if self._native is not None and self._native.forwards:
             self._native.forward(kind, what, file, line)
-        elif len(self._asked) >= MOST:
-            self._complete = False
-        elif self._texts(what, file):
-            self._asked[kind, what, file, line] = None
-            if kind == "variable" and not in_module_code():
-                self._recent.add((kind, what, file))
-
-    def _texts(self, *values: str) -> bool:
-        """Whether these can be recorded. If not, the record is incomplete."""
-        self._complete &= (valid := is_text(*values))
-        return valid
+        elif self._record.ask(kind, what, file, line) and kind == "variable" and not in_module_code():
+            self._recent.add((kind, what, file))
 
     def _location(self) -> tuple[str, int] | None:
         return self._requester.location(started=self._native is not None and self._native.started)
@@ -278,7 +234,7 @@ class Observer:
             if not os.path.isabs(os.fsdecode(path)) and self._location() is not None:
                 return  # it may be relative to another folder (dir_fd), which only the library sees
             self._native.saw(name)
-        if flags & os.O_WRONLY or name in self.written or not self._texts(name):
+        if flags & os.O_WRONLY or name in self.written or not self._record.texts(name):
             return  # files that it wrote itself are not inputs
         if name not in self._files and is_folder(name):
             self.note("exists", name)  # a list of its names is another request
@@ -308,7 +264,7 @@ class Observer:
             self.note(kind, what)
             return
         name = self._absolute(what)
-        if name in self.written or not self._texts(name):
+        if name in self.written or not self._record.texts(name):
             return
         if kind == "status":  # its size, its times and its kind
             kind = "file" if os.path.isfile(name) else "exists"
@@ -360,5 +316,5 @@ class Observer:
             if self._native is not None and self._native.forwards:
                 self._native.forward("relative", name)
             elif self._location() is not None:
-                self._relative[name] = None
+                self._record.relative[name] = None
         return name
