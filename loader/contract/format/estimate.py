@@ -3,7 +3,9 @@
 For a measured problem, its own row decides. Between measurements, each of the nearest rows says how long every variant
 would take on this problem, and nearer rows have more weight. Where tilings are known, a variant's time there is that of
 a launch, which is always the same, and a rest, which grows with the whole waves of its tiles: so a variant whose last
-wave of tiles is almost empty on this problem is estimated to be slow, even if it was fast on a problem close by.
+wave of tiles is almost empty on this problem is estimated to be slow, even if it was fast on a problem close by. How
+near a row is depends on the variant, then: where its tiles fill their waves otherwise than here, relative to those of
+the other variants, its time says less. Sizes that no tiling cuts count half: a kernel goes through them in small steps.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
 
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tiling import Tiling
@@ -20,17 +21,19 @@ from precast.loader.contract.values import Immutable
 
 # Chosen on matrix products: for the sizes of each layer, by the measurements of all other layers. Other values near
 # these do about as well.
-_ROWS = 12
-_FALL = 3  # the weight of a row falls with this power of its distance
+_ROWS = 20
+_FALL = 4  # the weight of a row falls with this power of its distance
 _NEAR = 0.05  # added to a distance, so that two rows that almost match the problem both count
+_UNCUT = 0.5  # the weight of an axis that no tiling cuts, in a distance
+_UNLIKE = 8.0  # the distance of a row for a variant whose work grows e times as much as that of the others from there
 _LAUNCH = 6.0  # microseconds of any launch; what does not take twice as long has a rest, too
 _REST = 0.3  # the least share of a time that is the rest
-_LACKING = 1.6  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless
+_LACKING = 1.5  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless
 
 
-def _point(problem: Mapping[str, int], axes: Iterable[str]) -> list[float]:
-    """A problem as a point, whose distance to another depends on the ratios of their sizes."""
-    return [math.log2(problem[axis] + 1) for axis in axes]
+def _point(problem: Mapping[str, int], axes: Mapping[str, float]) -> list[float]:
+    """A problem as a point, whose distance to another depends on the ratios of their sizes. Axes have weights."""
+    return [weight * math.log2(problem[axis] + 1) for axis, weight in axes.items()]
 
 
 class Choice(Immutable):
@@ -79,12 +82,15 @@ class Estimate:
         gpu: str | None,
         capability: Capability | None,
     ) -> None:
-        self._axes, self._order, self._gpu = sorted(axes), list(keys), gpu
-        names = set(self._axes)
+        self._order, self._gpu = list(keys), gpu
+        names = set(axes)
         usable = [m for m in table if m.problem.keys() == names and not m.times.keys().isdisjoint(self._order)]
         near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
         # The first of equally near ones decides, whatever the order of the table.
-        near.sort(key=lambda m: ([m.problem[axis] for axis in self._axes], m.gpu, m.capability))
+        ordered = sorted(names)
+        near.sort(key=lambda m: ([m.problem[axis] for axis in ordered], m.gpu, m.capability))
+        cut = {axis for m in near for tiling in m.tilings.values() for axis in tiling.tile}
+        self._axes = {axis: _UNCUT if cut and axis not in cut else 1.0 for axis in ordered}
         self._rows = [_Row(m, _point(m.problem, self._axes)) for m in near]
         self._works: dict[
             int, _Work
@@ -114,11 +120,13 @@ class Estimate:
         if all(key in tilings for key in keys):  # a time that is carried over and one that is not cannot be compared
             works = {key: self._work(tilings[key]) for key in keys}
         took = dict.fromkeys(keys, 0.0)
+        weights = dict.fromkeys(keys, 0.0)
+        here = {work: work.of(problem) for work in set(works.values())} if works else {}
         for distance, row in rows:
-            weight = (distance + _NEAR) ** -_FALL
-            for key, estimated in row.estimates(keys, works, problem):
+            for key, weight, estimated in row.estimates(keys, works, here, distance):
                 took[key] += weight * math.log(estimated)
-        best = min(took.items(), key=itemgetter(1))[0]
+                weights[key] += weight
+        best = min(keys, key=lambda key: took[key] / weights[key])
         measured = next(row.measured for _, row in rows if best in row.measured.times)
         return Choice(best, measured, self._gpu, exact=False)
 
@@ -147,37 +155,43 @@ class _Work:
 
 
 class _Row:
-    """A measurement, its point among the others, and the rest of each time for a unit of work.
-
-    On another GPU an artifact has another tiling, so a unit counts only for the work that it was found with.
+    """A measurement, its point among the others, and of each artifact its work, the rest of its time, and the amount of
+    that work there. On another GPU an artifact has another tiling, so these count only for that work.
     """
 
     __slots__ = ("_units", "measured", "point")
 
     def __init__(self, measured: Measured, point: list[float]) -> None:
         self.measured, self.point = measured, point
-        self._units: dict[str, tuple[_Work, float]] = {}
+        self._units: dict[str, tuple[_Work, float, float]] = {}
 
     def estimates(
-        self, keys: Sequence[str], works: Mapping[str, _Work] | None, problem: Mapping[str, int]
-    ) -> Iterator[tuple[str, float]]:
-        """The microseconds of each artifact on a problem, by this row alone."""
+        self, keys: Sequence[str], works: Mapping[str, _Work] | None, here: Mapping[_Work, float], distance: float
+    ) -> Iterator[tuple[str, float, float]]:
+        """For each artifact its weight and its microseconds on a problem at a distance, by this row alone; ``here`` has
+        the works of that problem."""
         times = self.measured.times
         lacking = _LACKING * min(times[key] for key in keys if key in times)
         if works is None:
+            weight = (distance + _NEAR) ** -_FALL
             for key in keys:
-                yield key, times.get(key, lacking)
+                yield key, weight, times.get(key, lacking)
             return
-        here: dict[_Work, float] = {}
-        there: dict[_Work, float] = {}
+        growth: dict[_Work, float] = {}
         for key in keys:
             work = works[key]
-            if work not in here:
-                here[work] = work.of(problem)
             unit = self._units.get(key)
             if unit is None or unit[0] is not work:
-                if work not in there:
-                    there[work] = work.of(self.measured.problem)
-                time = times.get(key, lacking)
-                unit = self._units[key] = work, max(time - _LAUNCH, _REST * time) / there[work]
-            yield key, _LAUNCH + unit[1] * here[work]
+                time, there = times.get(key, lacking), work.of(self.measured.problem)
+                unit = self._units[key] = work, max(time - _LAUNCH, _REST * time), there
+            if work not in growth:
+                growth[work] = math.log(here[work] / unit[2])
+        usual = sum(growth[works[key]] for key in keys) / len(keys)
+        square = distance * distance
+        near = {
+            work: (math.sqrt(square + (_UNLIKE * (grown - usual)) ** 2) + _NEAR) ** -_FALL
+            for work, grown in growth.items()
+        }
+        for key in keys:
+            work, rest, there = self._units[key]
+            yield key, near[work], _LAUNCH + rest * here[work] / there

@@ -1,20 +1,22 @@
 /* The estimate: which of some variants is fastest on a problem, by measurements of others.
  *
  * A problem that was measured is chosen for by its own row. Between measurements, each of the nearest rows says how
- * long every variant would take here, and nearer rows count for more. precast's loader/contract/format/estimate.py
- * decides the same, and says why. */
+ * long every variant would take here, and nearer rows count for more, by variant. precast's
+ * loader/contract/format/estimate.py decides the same, and says why. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tuning.h"
 
-#define NEAREST 12
-#define FALL    3
+#define NEAREST 20
+#define FALL    4
 #define NEAR    0.05
+#define UNCUT   0.5
+#define UNLIKE  8.0
 #define LAUNCH  6.0
 #define REST    0.3
-#define LACKING 1.6
+#define LACKING 1.5
 
 struct ranked {
   double apart;
@@ -114,9 +116,28 @@ static struct among among_of(struct call *call, const struct row *const *rows, s
   return among;
 }
 
-/* Adds what a row says of each artifact: the logarithm of the microseconds on a problem. */
-static void add_estimates(const struct row *row, const int64_t *sizes, const struct among *among, double weight,
-                          double *sum) {
+/* For each artifact: how much its work grows from a row to a problem, as a logarithm. The mean is returned. */
+static double growths(const struct row *row, const int64_t *sizes, const struct among *among, double *growth) {
+  size_t axes = row->table->axis_count, known = 0;
+  double sum = 0;
+  for (size_t n = 0; n < among->count; ++n) {
+    if (!among->any[n]) continue;
+    const struct tiling *tiling = among->tilings[n];
+    growth[n] = log(whole_work(tiling, sizes, axes) / whole_work(tiling, row->sizes, axes));
+    sum += growth[n], ++known;
+  }
+  return known ? sum / (double)known : 0;
+}
+
+/* What all rows say of an artifact. */
+struct estimated {
+  double weights;
+  double sum; /* of the weighted logarithms of microseconds */
+};
+
+/* Adds what a row says of each artifact on a problem that is so far apart. */
+static void add_estimates(const struct row *row, const int64_t *sizes, const struct among *among, double apart,
+                          double *growth, struct estimated *sums) {
   size_t axes = row->table->axis_count;
   double lacking = INFINITY;
   for (size_t n = 0; n < among->count; ++n) {
@@ -124,16 +145,35 @@ static void add_estimates(const struct row *row, const int64_t *sizes, const str
     if (time < lacking) lacking = time;
   }
   lacking *= LACKING;
+  double usual = among->tiled ? growths(row, sizes, among, growth) : 0;
   for (size_t n = 0; n < among->count; ++n) {
     if (!among->any[n]) continue;
-    double time = time_of(row, among->keys[n]);
+    double time = time_of(row, among->keys[n]), distance = apart;
     if (isnan(time)) time = lacking;
     if (among->tiled) {
-      double unit = fmax(time - LAUNCH, REST * time) / whole_work(among->tilings[n], row->sizes, axes);
-      time = LAUNCH + unit * whole_work(among->tilings[n], sizes, axes);
+      const struct tiling *tiling = among->tilings[n];
+      double unlike = UNLIKE * (growth[n] - usual), rest = fmax(time - LAUNCH, REST * time);
+      distance = sqrt(apart * apart + unlike * unlike);
+      time = LAUNCH + rest * whole_work(tiling, sizes, axes) / whole_work(tiling, row->sizes, axes);
     }
-    sum[n] += weight * log(time);
+    double weight = pow(distance + NEAR, -FALL);
+    sums[n].sum += weight * log(time);
+    sums[n].weights += weight;
   }
+}
+
+/* The weight of each axis in a distance: less for one that no tiling cuts, where there are tilings. */
+static void weigh(const struct row *rows, size_t count, double *weights, size_t axes) {
+  bool any = false;
+  for (size_t i = 0; i < axes; ++i) weights[i] = UNCUT;
+  for (size_t i = 0; i < count; ++i)
+    for (size_t n = 0; n < rows[i].table->variant_count; ++n) {
+      const struct tiling *tiling = &rows[i].table->tilings[n];
+      if (!tiling->known || isnan(rows[i].times[n])) continue;
+      for (size_t k = 0; k < axes; ++k)
+        if (tiling->tile[k]) weights[k] = 1.0, any = true;
+    }
+  for (size_t i = 0; i < axes && !any; ++i) weights[i] = 1.0;
 }
 
 static const char *reason_of(struct call *call, const struct row *row, struct text key, bool exact,
@@ -160,11 +200,13 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
   count = near_rows(rows, count, gpu);
   if (!count) return -1;
   qsort(rows, count, sizeof *rows, by_sizes);
+  double *weights = take(call, axis_count, sizeof *weights);
+  weigh(rows, count, weights, axis_count);
   struct ranked *ranked = take(call, count, sizeof *ranked);
   for (size_t i = 0; i < count; ++i) {
     double sum = 0;
     for (size_t n = 0; n < axis_count; ++n) {
-      double apart = log2((double)sizes[n] + 1) - log2((double)rows[i].sizes[n] + 1);
+      double apart = weights[n] * log2((double)sizes[n] + 1) - weights[n] * log2((double)rows[i].sizes[n] + 1);
       sum += apart * apart;
     }
     ranked[i] = (struct ranked){sqrt(sum), i};
@@ -175,14 +217,17 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
   const struct row **near = take(call, near_count, sizeof *near);
   for (size_t i = 0; i < near_count; ++i) near[i] = &rows[ranked[i].position];
   struct among among = among_of(call, near, near_count, keys, key_count);
-  double *sum = take(call, key_count, sizeof *sum);
-  for (size_t i = 0; i < key_count; ++i)
-    if (exact) sum[i] = time_of(near[0], keys[i]);
+  double *growth = take(call, key_count, sizeof *growth);
+  struct estimated *sums = take(call, key_count, sizeof *sums);
   for (size_t i = 0; !exact && i < near_count; ++i)
-    add_estimates(near[i], sizes, &among, pow(ranked[i].apart + NEAR, -FALL), sum);
+    add_estimates(near[i], sizes, &among, ranked[i].apart, growth, sums);
   int best = -1;
-  for (size_t i = 0; i < key_count; ++i)
-    if (among.any[i] && (best < 0 || sum[i] < sum[best])) best = (int)i;
+  double least = INFINITY;
+  for (size_t i = 0; i < key_count; ++i) {
+    if (!among.any[i]) continue;
+    double estimated = exact ? time_of(near[0], keys[i]) : sums[i].sum / sums[i].weights;
+    if (best < 0 || estimated < least) best = (int)i, least = estimated;
+  }
   const struct row *nearest = near[0];
   for (size_t i = near_count; i-- > 0;)
     if (!isnan(time_of(near[i], keys[best]))) nearest = near[i];
