@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -295,6 +296,43 @@ def test_the_same_decision(asked: Asked, tmp_path: Path, purpose: Purpose) -> No
     print(purpose.outcome, seen[purpose.outcome])
     assert seen[purpose.outcome] >= purpose.least, seen
     assert purpose.wishes != range(20) or len(seen) > 12, f"few reasons occurred: {seen}"
+
+
+@pytest.mark.parametrize("tiled", [True, False])
+def test_the_same_estimate(asked: Asked, tmp_path: Path, tiled: bool) -> None:
+    """Between many measurements, of which some variants lack some."""
+    chance = random.Random(7)
+    writer = CacheWriter()
+    writer.runtime("libprecast-rt-0000000000000001.so", b"not code")
+    blob = writer.keep(b"not code", "raw")
+    made = [replace(artifact(blob, {"tile": n}, "sm_90a"), key=f"{n:012x}{0:052x}") for n in range(12)]
+    cut = {one.key: {"m": 2 ** chance.randrange(4, 9), "n": 2 ** chance.randrange(5, 9)} for one in made}
+    tilings = {key: Tiling(tile=tile, at_once=chance.choice((66, 132, 264))) for key, tile in cut.items()}
+
+    def problem() -> dict[str, int]:
+        return {axis: int(2 ** chance.uniform(4, 13)) for axis in "kmn"}
+
+    table = []
+    for sizes in (problem() for _ in range(60)):
+        times = {
+            key: sizes["k"] / 100 * tiling.work(sizes) * chance.uniform(0.9, 1.1) * tiling.tile["m"] ** 0.5
+            for key, tiling in tilings.items()
+            if chance.random() < 0.7
+        }
+        known = {key: tiling for key, tiling in tilings.items() if key in times and tiled}
+        table.append(
+            Measured(gpu="Fake Hopper", capability=Capability(9, 0), problem=sizes, times=times, tilings=known)
+        )
+    keys = (Key(name="tile", type="int", tuned=True, has_default=True, default=0),)
+    writer.ops["scale"] = OpIndex.of(op="scale", keys=keys, doc="", artifacts=tuple(made), tuning=tuple(table))
+    root = writer.write(tmp_path / "cache")
+    taken: Counter[str] = Counter()
+    for sizes in (problem() for _ in range(100)):
+        expected = [one.candidate.artifact.key[:12] for one in asked.python([root], {}, problem=sizes).accepted]
+        rows = asked.libprecast([root], {}, problem=sizes)
+        assert [key for verdict, key, _ in rows if verdict != "refused"] == expected, sizes
+        taken[expected[0]] += 1
+    assert len(taken) > 5, taken
 
 
 def test_the_same_targets_run(asked: Asked, tmp_path: Path) -> None:
