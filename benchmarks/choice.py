@@ -1,7 +1,7 @@
 """How good the choice between measured sizes is: ``python benchmarks/choice.py FILE... [--together n,k]``, anywhere.
 
 FILE is a tuning file. Of each group some problems are held out, a size at a time: all rows with one value of an axis,
-as if nobody had measured it; with ``--together``, all rows with the same values of these axes, as those of a layer have.
+as if nobody had measured it; with ``--together``, all rows with the same values of these, as those of a layer have.
 For each of these the variant is chosen by the other rows; what is printed is the geometric mean of the best measured
 time over that of the chosen variant, beside the same for the nearest row alone. A chosen variant that was not measured
 there, since it seemed hopeless, counts as 1.6 times the best.
