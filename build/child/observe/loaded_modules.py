@@ -63,14 +63,14 @@ class LoadedModules:
     def _new(self) -> Sequence[tuple[str, object]]:
         """The modules that are other ones than at the last call. Where those that were sought are all, only they are
         looked at: in a forked process, to look at an object is to copy its page."""
-        modules, known = sys.modules, self._known
+        modules, before = sys.modules, self._known
         sought = [(name, modules[name]) for name in self._sought if name in modules]
         self._sought.clear()
-        if len(modules) != len(known) + sum(name not in known for name, _ in sought):
+        if len(modules) != len(before) + sum(name not in before for name, _ in sought):
             self._known = dict(modules)
-            return [(name, module) for name, module in self._known.items() if known.get(name, self) is not module]
-        new = [(name, module) for name, module in sought if known.get(name, self) is not module]
-        known.update(new)
+            return [(name, module) for name, module in self._known.items() if before.get(name, self) is not module]
+        new = [(name, module) for name, module in sought if before.get(name, self) is not module]
+        before.update(new)
         return new
 
 

@@ -126,7 +126,7 @@ class Observer:
     @property
     def requests(self) -> frozenset[tuple[str, str, str]]:
         """All requests so far, in the same form."""
-        return frozenset((kind, what, file) for kind, what, file, _ in self._record.asked)
+        return frozenset((kind, what, file) for kind, what, file, _ in self._record.requests)
 
     def observed(self) -> dict[str, Any]:
         """The requests since the last call, as JSON, and Python's path at this moment.

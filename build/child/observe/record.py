@@ -23,10 +23,10 @@ class Record:
     True
     >>> record.new_requests(made_here=lambda row: False)["asked"], record.new_requests(lambda row: False)["asked"]
     ([['variable', 'TILES', '/kernels/norm.py', 3]], [])
-    """
+    """  # words: allow
 
     def __init__(self) -> None:
-        self.asked: dict[Row, None] = {}
+        self.requests: dict[Row, None] = {}
         self.native: dict[Row, None] = {}
         self.missing: dict[str, None] = {}
         self.relative: dict[str, None] = {}
@@ -41,12 +41,12 @@ class Record:
 
     def ask(self, kind: str, what: str, file: str, line: int) -> bool:
         """Add a request of Python, and return whether that was possible."""
-        if len(self.asked) >= MOST:
+        if len(self.requests) >= MOST:
             self.complete = False
             return False
         if not self.texts(what, file):
             return False
-        self.asked[kind, what, file, line] = None
+        self.requests[kind, what, file, line] = None
         return True
 
     def add_native(self, rows: list[Row]) -> None:
@@ -68,7 +68,7 @@ class Record:
 
         states, stamped = self.states, sorted(self._new("stamps", self.states.stamps))
         return {
-            "asked": rows("asked", self.asked),
+            "asked": rows("asked", self.requests),
             "stamps": {path: states.stamps[path] for path in stamped},
             "digests": {path: states.digests[path] for path in stamped if path in states.digests},
             "native": rows("native", self.native),
