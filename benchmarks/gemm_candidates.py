@@ -112,10 +112,13 @@ def estimate(config: Mapping[str, Any], size: Size) -> float:
 
 
 def hopeful(configs: Mapping[str, Mapping[str, Any]], size: Size, hopeless: float = HOPELESS) -> list[str]:
-    """The variants whose estimates are near the best; of other libraries, whose are less sure, more."""
+    """The variants whose estimates are near the best of their library: those of two libraries cannot be compared."""
     found = {name: estimate(config, size) for name, config in configs.items()}
-    best = min(found.values())
-    return [n for n, took in found.items() if took <= best * hopeless * (1 if n.startswith("precast ") else 1.5)]
+    best: dict[str, float] = {}
+    for name, took in found.items():
+        library = name.split()[0]
+        best[library] = min(took, best.get(library, took))
+    return [name for name, took in found.items() if took <= best[name.split()[0]] * hopeless]
 
 
 # What runs in a child process.

@@ -64,7 +64,7 @@ def microseconds(one: Blocking, size: Size) -> float:
     >>> round(microseconds(wide, Size(200, 24576, 4096))), round(microseconds(wide, Size(201, 24576, 4096)))
     (59, 103)
     """
-    blocks, at_once = one.grid(size.m, size.n), AT_ONCE[one.cluster] * one.residents
+    blocks, at_once = one.clusters(size.m, size.n) * one.cluster, AT_ONCE[one.cluster] * one.residents
     waves = math.ceil(blocks / at_once)
     steps = math.ceil(size.k * one.width / _STEP / one.split)
     most = one.residents if blocks > AT_ONCE[one.cluster] else 1  # tiles of an SM in a wave, which share it
@@ -76,7 +76,7 @@ def microseconds(one: Blocking, size: Size) -> float:
 
 def blockings(width: int) -> Iterator[Blocking]:
     """Every tile that can be built, and holds at least three steps of k in shared memory."""
-    shared = ((1, 1), (2, 1), (1, 2))
+    shared = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (4, 2), (2, 4))
     for swap, first, second, split, (along, across), residents in product(
         (True, False), (64, 128, 192, 256), SECOND, (1, 2, 3, 4), shared, (1, 2)
     ):

@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from precast.kernels.own.matrix.multicast import Multicast
+
 WARP, GROUP = 32, 128  # threads; four warps multiply together
+STAGED = 64  # of the result, both ways: what a group puts into shared memory at a time, to store it
+STAGED_BYTES = STAGED * STAGED * 2
 # Bytes of shared memory: of an SM, the most of a block, and what the system takes of each block.
 _SHARED, _MOST, _RESERVED = 228 << 10, 227 << 10, 1 << 10
 _SMALL = 1 << 10  # bytes for barriers, and for the alignment of what follows them
@@ -27,7 +31,7 @@ class Blocking:
 
     The tensor core takes 64 of its first side and any multiple of 8 of its second: the weights stand first with
     ``swap``, else the tokens. ``split`` blocks share the k of one tile. ``across`` blocks with other weights load the
-    same tokens together, or ``along`` blocks with other tokens the same weights. ``residents`` blocks fit on an SM.
+    same tokens together, and ``along`` blocks with other tokens the same weights. ``residents`` blocks fit on an SM.
     ``width`` is the bytes of a number that is multiplied.
 
     >>> Blocking(tokens=16, rows=64, depth=128, swap=True, split=2, residents=2).stages
@@ -98,23 +102,27 @@ class Blocking:
 
     @property
     def sharing(self) -> int:
-        """Blocks that load one side of their tiles together."""
+        """Blocks that load sides of their tiles together."""
         return self.along * self.across
 
     @property
-    def first_shared(self) -> bool:
-        """Whether that side is the first."""
-        return self.sharing > 1 and (self.along > 1) == self.swap
+    def first_multicast(self) -> Multicast:
+        """How blocks load the first side together."""
+        return Multicast.of(self.first, self.along if self.swap else self.across)
 
     @property
-    def first_parts(self) -> int:
-        """Parts in which blocks load the first side; one where each has its own."""
-        return self.sharing if self.first_shared else 1
+    def second_multicast(self) -> Multicast:
+        """How blocks load the second side together."""
+        return Multicast.of(self.second, self.across if self.swap else self.along)
 
     @property
-    def second_parts(self) -> int:
-        """Parts in which blocks load the second side."""
-        return self.sharing // self.first_parts
+    def readers(self) -> int:
+        """Blocks that read what one block loads, itself among them: those in its line along, and in that across.
+
+        >>> Blocking(tokens=64, rows=64, depth=64, swap=True, along=2, across=4).readers
+        5
+        """
+        return self.along + self.across - 1
 
     @property
     def cluster(self) -> int:
@@ -132,17 +140,19 @@ class Blocking:
         return min(_STAGES, (self._memory - _SMALL) // self.stage_bytes)
 
     @property
-    def first_bytes(self) -> int:
-        """The stages of the first side, which those of the second follow."""
-        return self.stages * self.first * self.depth * self.width
+    def first_stage_bytes(self) -> int:
+        """One stage of the first side."""
+        return self.first * self.depth * self.width
 
     @property
-    def meetings(self) -> int:
-        """How often the cluster meets behind its products: before sums are sent, and after; or else before a block
-        ends whose memory others signal to."""
-        if self.split > 1:
-            return 2
-        return 1 if self.sharing > 1 else 0
+    def first_bytes(self) -> int:
+        """The stages of the first side, which those of the second follow."""
+        return self.stages * self.first_stage_bytes
+
+    @property
+    def stays(self) -> bool:
+        """Whether a block takes one tile after another; else it has one, whose k it shares."""
+        return self.split == 1
 
     @property
     def repeats(self) -> int:
@@ -173,29 +183,22 @@ class Blocking:
         return (self.split - 1) * self.slots * self.warps * WARP * 16
 
     @property
-    def part(self) -> int:
-        """Weights of a token in the largest part that a block stores."""
-        return self.rows if self.swap else self.eights * 8
-
-    @property
-    def pitch(self) -> int:
-        """From the results of a token to those of the next in shared memory: eight lines lie in different banks.
-
-        >>> [Blocking(tokens=64, rows=rows, depth=64, swap=False).pitch for rows in (64, 72)]
-        [72, 72]
-        """
-        return self.part + (self.part // 8 + 1) % 2 * 8
-
-    @property
     def buffer_bytes(self) -> int:
         """Shared memory for the stages, which the other blocks' sums and the result, rounded, take in the end."""
-        tokens = self.eights * 8 if self.swap else self.tokens
-        return max(self.stages * self.stage_bytes, self.received_bytes + tokens * self.pitch * 2)
+        return max(self.stages * self.stage_bytes, self.received_bytes + self.groups * STAGED_BYTES)
 
-    @property
-    def receivers(self) -> int:
-        """The blocks of a cluster that have the same share of k as its first: one bit each."""
-        return sum(1 << self.split * i for i in range(self.sharing))
+    def receivers(self, share: Any, neighbour: Any) -> tuple[Any, Any]:
+        """The blocks of a cluster, one bit each, that need the weights that one block loads, and those that need its
+        tokens: of the same share of k, those with the same weights, or with the same tokens.
+
+        >>> one = Blocking(tokens=64, rows=64, depth=64, swap=True, along=2, across=2)
+        >>> [tuple(map(bin, one.receivers(0, neighbour))) for neighbour in range(2)]
+        [('0b11', '0b101'), ('0b11', '0b1010')]
+        """
+        weights = sum(1 << self.split * i for i in range(self.along))
+        tokens = sum(1 << self.split * self.along * i for i in range(self.across))
+        place, line = neighbour % self.along, neighbour // self.along
+        return weights << (share + line * (self.split * self.along)), tokens << (share + place * self.split)
 
     @property
     def sums(self) -> int:
@@ -216,28 +219,32 @@ class Blocking:
         step = self.tokens * self.along
         return (m + step - 1) // step
 
-    def grid(self, m: Any, n: Any) -> Any:
-        """Blocks in all. The last clusters may have blocks without tokens or weights."""
+    def clusters(self, m: Any, n: Any) -> Any:
+        """Clusters' tiles in all. The last may have blocks without tokens or weights."""
         step = self.rows * self.across
-        return self.token_clusters(m) * ((n + step - 1) // step) * self.cluster
+        return self.token_clusters(m) * ((n + step - 1) // step)
 
-    def position(self, block: Any, token_clusters: Any) -> tuple[Any, Any, Any, Any]:
-        """A block's share of k, its number among those that load together, and its tile of tokens and of weights.
+    def rank(self, block: Any) -> tuple[Any, Any]:
+        """A block's share of k, and its number among those of its cluster that load together.
+
+        >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, split=2, across=2)
+        >>> [one.rank(block) for block in range(4)]
+        [(0, 0), (1, 0), (0, 1), (1, 1)]
+        """
+        return block % self.split, block // self.split % self.sharing
+
+    def position(self, number: Any, neighbour: Any, token_clusters: Any) -> tuple[Any, Any]:
+        """The tile of tokens and that of weights of a block, of the cluster's tile of that number.
 
         Tiles of the same weights stand one after another, so that the L2 cache has them for all but the first.
 
-        >>> blocking = Blocking(tokens=16, rows=64, depth=64, swap=True, split=2)
-        >>> [blocking.position(block, 3) for block in (0, 1, 2, 6)]
-        [(0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
+        >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, along=2, across=2)
+        >>> [one.position(0, neighbour, 3) for neighbour in range(4)], one.position(4, 1, 3)
+        ([(0, 0), (1, 0), (0, 1), (1, 1)], (3, 2))
         """
-        share = block % self.split
-        neighbour = block // self.split % self.sharing
-        cluster = block // self.cluster
-        token_tile = cluster % token_clusters * self.along
-        row_tile = cluster // token_clusters * self.across
-        if self.along > 1:
-            return share, neighbour, token_tile + neighbour, row_tile
-        return share, neighbour, token_tile, row_tile + neighbour
+        token_tile = number % token_clusters * self.along + neighbour % self.along
+        row_tile = number // token_clusters * self.across + neighbour // self.along
+        return token_tile, row_tile
 
     def steps(self, k: Any, share: Any) -> Any:
         """Steps of the block that takes every ``split``-th one from its share on; none where k is short.
@@ -267,11 +274,6 @@ class Blocking:
                 f"split {self.split} and cluster [{self.along}, {self.across}] take {self.cluster} blocks to a "
                 f"cluster: use a split of 1 or more and powers of two, with a product of {_CLUSTER} or less"
             )
-        if self.along > 1 and self.across > 1:
-            return f"cluster [{self.along}, {self.across}] shares both sides: make one of them 1"
-        side = self.first if self.first_shared else self.second
-        if side % (8 * self.sharing):
-            return f"{self.sharing} blocks cannot load {side} of a tile in parts: use a multiple of {8 * self.sharing}"
         if not 1 <= self.residents <= 4:
             return f"residents is {self.residents}: use 1 to 4"
         if self.stages < _FEWEST or self.buffer_bytes + _SMALL > self._memory:
@@ -279,9 +281,8 @@ class Blocking:
                 f"tile {self.tokens} by {self.rows} by {self.depth} does not fit in the shared memory of "
                 f"{self.residents} blocks on an SM: use a smaller one, or fewer residents"
             )
-        instruction_sums = (
-            self.second // 2
-        )  # sums of one instruction, which the compiler fits into the registers before any is lent
+        # Those of one instruction must fit before any register is lent.
+        instruction_sums = self.second // 2
         if self.sums + _OTHERS > self.registers or instruction_sums + _OTHERS > self._share(self.warps + self.loaders):
             return (
                 f"tile {self.tokens} by {self.rows} takes {self.sums} registers of a thread for its sums, too many "

@@ -21,14 +21,14 @@ from precast.loader.contract.values import Immutable
 
 # Chosen on matrix products: for the sizes of each layer, by the measurements of all other layers. Other values near
 # these do about as well.
-_ROWS = 12
+_ROWS = 20
 _FALL = 3  # the weight of a row falls with this power of its distance
 _NEAR = 0.05  # added to a distance, so that two rows that almost match the problem both count
 _UNCUT = 0.5  # the weight of an axis that no tiling cuts, in a distance
 _UNLIKE = 4.0  # the distance of a row for a variant whose work grows e times as much as that of the others from there
 _LAUNCH = 6.0  # microseconds of any launch; what does not take twice as long has a rest, too
 _REST = 0.3  # the least share of a time that is the rest
-_LACKING = 1.5  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless
+_LACKING = 1.3  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless
 
 
 def _point(problem: Mapping[str, int], axes: Mapping[str, float]) -> list[float]:

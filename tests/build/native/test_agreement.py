@@ -332,7 +332,7 @@ def test_the_same_estimate(asked: Asked, tmp_path: Path, tiled: bool) -> None:
         rows = asked.libprecast([root], {}, problem=sizes)
         assert [key for verdict, key, _ in rows if verdict != "refused"] == expected, sizes
         taken[expected[0]] += 1
-    assert len(taken) > 5, taken
+    assert len(taken) > 3, taken
 
 
 def test_the_same_targets_run(asked: Asked, tmp_path: Path) -> None:

@@ -13,21 +13,34 @@ import cutlass.cute as cute
 from cutlass.cute.nvgpu import warp
 
 from precast.kernels.own.device.tma_ring import meet
-from precast.kernels.own.matrix.blocking import WARP, Blocking
+from precast.kernels.own.matrix.blocking import GROUP, STAGED, STAGED_BYTES, WARP, Blocking
 
-MULTIPLIERS = 1  # the number of the barrier among the warps that multiply; 0 is the whole block's
+MEETINGS = 2  # of a cluster whose blocks share k: all have multiplied, all have sent
+_GROUPS = 1  # the number of the barrier of the first group of warps; 0 is the whole block's
 _SENT = 4  # sums of one thread in eight neighbours of the second side: two of these, in two lines of the first
-_STORED = 128  # bits that are stored at a time
+_VECTOR = 8  # 16-bit numbers that are stored at a time
 
 
 class GemmResult:
-    """What the threads that multiplied do with their sums. ``memory`` is where the stages were, which are read."""
+    """What the threads that multiplied do with their sums."""
 
     def __init__(self, blocking: Blocking, out_dtype: Any) -> None:
         self.blocking, self.out_dtype = blocking, out_dtype
 
     @cute.jit
-    def finish(
+    def store_alone(
+        self,
+        total: cute.Tensor,
+        memory: cute.Pointer,
+        out: cute.Tensor,
+        token_tile: cutlass.Int32,
+        row_tile: cutlass.Int32,
+    ) -> None:
+        """Store a whole tile, by way of ``memory`` of which each group has its own."""
+        self.store(self.sums(total), memory, out, token_tile, row_tile, 0)
+
+    @cute.jit
+    def store_shared(
         self,
         total: cute.Tensor,
         memory: cute.Pointer,
@@ -37,29 +50,67 @@ class GemmResult:
         token_tile: cutlass.Int32,
         row_tile: cutlass.Int32,
     ) -> None:
-        """Add up this block's part of the tile over the shares of k, in the order of the others, and store it."""
+        """Add up this block's part of the tile over the shares of k, in the order of the others, and store it.
+        ``memory`` is where the stages were."""
         blocking = self.blocking
-        total = cute.make_tensor(total.iterator, cute.make_layout((2, 2, blocking.second // 8, blocking.repeats)))
-        if cutlass.const_expr(blocking.split > 1):
-            received = cute.recast_ptr(memory, dtype=cutlass.Float32)
-            meet(blocking.cluster)  # all have read their stages
-            for owner in cutlass.range_constexpr(blocking.split):
-                if share != owner:
-                    self.send(total, received, share, neighbour, owner)
-            meet(blocking.cluster)
-            for owner in cutlass.range_constexpr(blocking.split):
-                if share == owner:
-                    self.add(total, received, owner)
-        staged = cute.recast_ptr(memory + blocking.received_bytes, dtype=self.out_dtype)
+        sums = self.sums(total)
+        received = cute.recast_ptr(memory, dtype=cutlass.Float32)
+        meet(blocking.cluster)  # all have read their stages
+        for owner in cutlass.range_constexpr(blocking.split):
+            if share != owner:
+                self.send(sums, received, share, neighbour, owner)
+        meet(blocking.cluster)
         for owner in cutlass.range_constexpr(blocking.split):
             if share == owner:
-                if cutlass.const_expr(self.out_dtype.width == 16):
-                    self.stage(total, staged, owner)
-                else:
-                    self.scatter(total, out, token_tile, row_tile, owner)
+                self.add(sums, received, owner)
+                self.store(sums, memory + blocking.received_bytes, out, token_tile, row_tile, owner)
+
+    def sums(self, total: Any) -> Any:
+        """A thread's sums by their place: two of the second side, two lines of the first, eights, and repeats."""
+        blocking = self.blocking
+        return cute.make_tensor(total.iterator, cute.make_layout((2, 2, blocking.second // 8, blocking.repeats)))
+
+    @cute.jit
+    def store(
+        self,
+        sums: cute.Tensor,
+        memory: cute.Pointer,
+        out: cute.Tensor,
+        token_tile: cutlass.Int32,
+        row_tile: cutlass.Int32,
+        owner: cutlass.Constexpr,
+    ) -> None:
+        """Store an owner's part: 64 by up to 64 of it at a time, which a group rounds, turns and stores on its own."""
+        blocking = self.blocking
         if cutlass.const_expr(self.out_dtype.width == 16):
-            cute.arch.barrier(barrier_id=MULTIPLIERS, number_of_threads=blocking.warps * WARP)
-            self.store(staged, out, share, token_tile, row_tile)
+            thread, _, _ = cute.arch.thread_idx()
+            group = thread // GROUP
+            staged = cute.recast_ptr(
+                memory + cute.assume(group * STAGED_BYTES, divby=STAGED_BYTES), dtype=self.out_dtype
+            )
+            for repeat in cutlass.range_constexpr(blocking.repeats):
+                for begin, end in self.chunks(owner):
+                    self.meet(group)  # all have read what lay there before
+                    self.stage(sums, staged, repeat, begin, end)
+                    self.meet(group)
+                    first = (repeat * blocking.groups + group) * 64
+                    token, row = token_tile * blocking.tokens, row_tile * blocking.rows
+                    if cutlass.const_expr(blocking.swap):
+                        self.write(staged, out, token + begin * 8, row + first, (end - begin) * 8, STAGED)
+                    else:
+                        self.write(staged, out, token + first, row + begin * 8, STAGED, (end - begin) * 8)
+        else:
+            self.scatter(sums, out, token_tile, row_tile, owner)
+
+    def chunks(self, owner: int) -> list[tuple[int, int]]:
+        """The eights of the second side of an owner's part that are staged together."""
+        first, last, most = self.blocking.first_eight(owner), self.blocking.first_eight(owner + 1), STAGED // 8
+        return [(begin, min(begin + most, last)) for begin in range(first, last, most)]
+
+    @cute.jit
+    def meet(self, group: cutlass.Int32) -> None:
+        """Wait for the threads of this group."""
+        cute.arch.barrier(barrier_id=_GROUPS + group, number_of_threads=GROUP)
 
     @cute.jit
     def send(
@@ -106,64 +157,61 @@ class GemmResult:
         return [(j, repeat, slot) for slot, (j, repeat) in enumerate(pairs)]
 
     @cute.jit
-    def stage(self, total: cute.Tensor, staged: cute.Pointer, owner: cutlass.Constexpr) -> None:
-        """Round an owner's part, and put it into shared memory with the numbers of a token side by side: by matrices
-        of 8 by 8, two or four at a time, which are turned where the weights stand first."""
+    def stage(
+        self,
+        sums: cute.Tensor,
+        staged: cute.Pointer,
+        repeat: cutlass.Constexpr,
+        begin: cutlass.Constexpr,
+        end: cutlass.Constexpr,
+    ) -> None:
+        """Round some eights of the second side, and put them into shared memory with the numbers of a token side by
+        side: by matrices of 8 by 8, two or four at a time, which are turned where the weights stand first."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
-        matrix, line = thread % WARP // 8, thread % 8
-        for repeat in cutlass.range_constexpr(blocking.repeats):
-            first = repeat * 64 * blocking.groups + thread // WARP * 16
-            for j, count in self.pairs(owner):
-                operation = warp.StMatrix8x8x16bOp(transpose=blocking.swap, num_matrices=2 * count)
-                atom = cute.make_copy_atom(operation, self.out_dtype)
-                held = cute.make_rmem_tensor(4 * count, self.out_dtype)
-                for i in cutlass.range_constexpr(4 * count):
-                    held[i] = total[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
-                second = (j - blocking.first_eight(owner)) * 8
-                if cutlass.const_expr(blocking.swap):
-                    token, row = second + matrix // 2 * 8 + line, first + matrix % 2 * 8
-                else:
-                    token, row = first + matrix % 2 * 8 + line, second + matrix // 2 * 8
-                to = staged + cute.assume(token * blocking.pitch + row, divby=8)
-                cute.copy(atom, held, cute.make_tensor(to, cute.make_layout(4 * count)))
+        matrix, line, place = thread % WARP // 8, thread % 8, thread % GROUP // WARP * 2
+        for j in cutlass.range_constexpr(begin, end, 2):
+            count = min(2, end - j)
+            atom = cute.make_copy_atom(
+                warp.StMatrix8x8x16bOp(transpose=blocking.swap, num_matrices=2 * count), self.out_dtype
+            )
+            held = cute.make_rmem_tensor(4 * count, self.out_dtype)
+            for i in cutlass.range_constexpr(4 * count):
+                held[i] = sums[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
+            first, second = place + matrix % 2, j - begin + matrix // 2  # in eights
+            token, column = (second * 8 + line, first) if blocking.swap else (first * 8 + line, second)
+            cute.copy(atom, held, self.vector(staged, self.place(token, column), 4 * count))
 
-    def pairs(self, owner: int) -> list[tuple[int, int]]:
-        """Two times eight of the second side of an owner's part at a time, and eight where one is left."""
-        begin, end = self.blocking.first_eight(owner), self.blocking.first_eight(owner + 1)
-        return [(j, min(2, end - j)) for j in range(begin, end, 2)]
+    def place(self, token: Any, column: Any) -> Any:
+        """Where a token's eight numbers stand: those of eight tokens, and of all columns, in different banks."""
+        return token * STAGED + (column ^ (token % 8)) * 8
+
+    def vector(self, pointer: Any, offset: Any, count: int = _VECTOR) -> Any:
+        """The numbers at an offset that is a multiple of 16 bytes."""
+        return cute.make_tensor(pointer + cute.assume(offset, divby=_VECTOR), cute.make_layout(count))
 
     @cute.jit
-    def store(
+    def write(
         self,
         staged: cute.Pointer,
         out: cute.Tensor,
-        share: cutlass.Int32,
-        token_tile: cutlass.Int32,
-        row_tile: cutlass.Int32,
+        token: Any,
+        row: Any,
+        tokens: cutlass.Constexpr,
+        rows: cutlass.Constexpr,
     ) -> None:
-        """Write this block's part of the tile, 16 bytes at a time."""
-        blocking = self.blocking
+        """Write what a group has staged, 16 bytes at a time: ``tokens`` by ``rows``, from ``token`` and ``row`` on."""
         thread, _, _ = cute.arch.thread_idx()
-        vector = _STORED // self.out_dtype.width
-        eights = (blocking.first_eight(share), blocking.first_eight(share + 1))
-        first_token, first_row = token_tile * blocking.tokens, row_tile * blocking.rows
-        tokens, rows = cutlass.Int32(blocking.tokens), out.shape[1]
-        width = blocking.part // vector
-        if cutlass.const_expr(blocking.swap):
-            first_token, tokens = first_token + eights[0] * 8, (eights[1] - eights[0]) * 8
-        else:
-            first_row, rows = first_row + eights[0] * 8, cutlass.min(rows, first_row + eights[1] * 8)
-        vectors = cutlass.min(tokens, cutlass.Int32(out.shape[0]) - first_token) * width
-        for i in cutlass.range(thread, vectors, blocking.warps * WARP, unroll=4):
-            token, row = i // width, i % width * vector
-            if first_row + row < rows:
-                held = cute.make_rmem_tensor(vector, self.out_dtype)
-                at = staged + cute.assume(token * blocking.pitch + row, divby=vector)
-                cute.autovec_copy(cute.make_tensor(at, cute.make_layout(vector)), held)
-                offset = cutlass.Int64(first_token + token) * out.stride[0] + (first_row + row)
-                to = out.iterator + cute.assume(offset, divby=vector)
-                cute.autovec_copy(held, cute.make_tensor(to, cute.make_layout(vector)))
+        width = rows // _VECTOR
+        for i in cutlass.range_constexpr(-(-tokens * width // GROUP)):
+            number = i * GROUP + thread % GROUP
+            line, column = number // width, number % width
+            there = token + line < out.shape[0] and row + column * _VECTOR < out.shape[1]
+            if line < tokens and there:
+                held = cute.make_rmem_tensor(_VECTOR, self.out_dtype)
+                cute.autovec_copy(self.vector(staged, self.place(line, column)), held)
+                offset = cutlass.Int64(token + line) * out.stride[0] + (row + column * _VECTOR)
+                cute.autovec_copy(held, self.vector(out.iterator, offset))
 
     @cute.jit
     def scatter(

@@ -1,4 +1,4 @@
-"""``gemm`` on Hopper: a block multiplies one tile, and may share its k with others of its cluster.
+"""``gemm`` on Hopper: blocks of a cluster load the sides of their tiles together, and may share the k of one tile.
 
 With the weights first, which is the side of wgmma that takes 64, tokens stand on the side that takes any multiple of
 8: so few tokens cost little, and the time is that of reading the weights. Blocks that share k fill a GPU that has
@@ -14,23 +14,26 @@ import cutlass.cute as cute
 import cutlass.utils.hopper_helpers as hopper
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.cute.runtime import make_fake_stream
-from cutlass.utils import LayoutEnum, SmemAllocator
+from cutlass.utils import HardwareInfo, LayoutEnum, SmemAllocator
 
-from precast.kernels.own.device.tma_ring import OFTEN, ONCE, USUAL, TmaRing, meet, swizzled, tma_copy, tma_parts
-from precast.kernels.own.matrix.blocking import GROUP, WARP, Blocking
-from precast.kernels.own.matrix.device.gemm_result import MULTIPLIERS, GemmResult
+from precast.kernels.own.device.tma_ring import TmaRing, meet, swizzled
+from precast.kernels.own.matrix.blocking import GROUP, Blocking
+from precast.kernels.own.matrix.device.gemm_loading import GemmLoading, tiles_of
+from precast.kernels.own.matrix.device.gemm_result import MEETINGS, GemmResult
 
 
 class GemmSm90a:
     """``out = a @ b`` with both k-major, summed in float32, for any sizes.
 
-    One warp loads tiles by TMA into a ring of stages; the others multiply. Then the blocks that have shares of one k
-    send each other their sums, and each adds up a part of the tile, always in the same order. So the result is the
-    same each time, and no memory but the result is written.
+    One warp loads tiles by TMA into a ring of stages; the others multiply. Blocks that have a tile of their own stay,
+    and take one after another: the first stages of the next are loaded while a tile is stored. Blocks that have shares
+    of one k have one tile: they send each other their sums, and each adds up a part of the tile, always in the same
+    order. So the result is the same each time, and no memory but the result is written.
     """
 
-    def __init__(self, blocking: Blocking, dtype: Any, *, weights: bool = False) -> None:
-        self.blocking, self.dtype, self.weights = blocking, dtype, weights
+    def __init__(self, blocking: Blocking, dtype: Any, out_dtype: Any, clusters: int, *, weights: bool) -> None:
+        self.blocking, self.dtype, self.clusters = blocking, dtype, clusters
+        self.loading, self.result = GemmLoading(blocking, weights=weights), GemmResult(blocking, out_dtype)
 
     @cute.jit
     def gemm(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
@@ -40,7 +43,7 @@ class GemmSm90a:
 
     @cute.jit
     def launch(self, a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
-        """One block for each tile of the result and share of k."""
+        """As many clusters as run at once, or as there are tiles; all of these where k is shared."""
         blocking, major = self.blocking, OperandMajorMode.K
         first, second = a, cute.make_tensor(b.iterator, cute.select(b.layout, mode=[1, 0]))
         if cutlass.const_expr(blocking.swap):
@@ -51,15 +54,15 @@ class GemmSm90a:
         tile = (blocking.first, blocking.second, blocking.depth)
         first_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
         second_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, blocking.stages)
-        first_copy, first_tiles = tma_copy(first, first_layout, (blocking.first, blocking.depth), blocking.first_parts)
-        second_copy, second_tiles = tma_copy(
-            second, second_layout, (blocking.second, blocking.depth), blocking.second_parts
-        )
-        grid = blocking.grid(cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1]))
+        first_copy, first_tiles = self.loading.copy(first, first_layout, blocking.first, blocking.first_multicast)
+        second_copy, second_tiles = self.loading.copy(second, second_layout, blocking.second, blocking.second_multicast)
+        clusters = blocking.clusters(cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1]))
+        if cutlass.const_expr(blocking.stays):
+            clusters = cutlass.min(clusters, self.clusters)
         self.kernel(
             mma, first_copy, first_tiles, first_layout, second_copy, second_tiles, second_layout, out
         ).launch(
-            grid=[grid, 1, 1],
+            grid=[clusters * blocking.cluster, 1, 1],
             block=[blocking.threads, 1, 1],
             cluster=[blocking.cluster, 1, 1],
             stream=stream,
@@ -79,16 +82,15 @@ class GemmSm90a:
         second_layout: cute.ComposedLayout,
         out: cute.Tensor,
     ) -> None:
-        """The share of one block: some steps of k of one tile, then the part of it that it adds up and stores."""
+        """One block: a warp that loads, and those that multiply and store."""
         blocking = self.blocking
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         block, _, _ = cute.arch.block_idx()
-        token_clusters = blocking.token_clusters(cutlass.Int32(out.shape[0]))
-        share, neighbour, token_tile, row_tile = blocking.position(block, token_clusters)
+        share, neighbour = blocking.rank(block)
         steps = blocking.steps(cutlass.Int32(cute.size(first_tiles, mode=[1])), share)
 
         shared = SmemAllocator()
-        ring = TmaRing.allocate(shared, blocking.stages, sharing=blocking.sharing, apart=blocking.split)
+        ring = TmaRing.allocate(shared, blocking.stages, sharing=blocking.readers, apart=blocking.split)
         buffers = shared.allocate(blocking.buffer_bytes, byte_alignment=1024)
         first_stages = swizzled(buffers, first_layout, self.dtype)
         second_stages = swizzled(buffers + blocking.first_bytes, second_layout, self.dtype)
@@ -104,113 +106,23 @@ class GemmSm90a:
 
         loading = (
             first_copy, first_tiles, first_stages, second_copy, second_tiles, second_stages,
-            ring, steps, share, neighbour, token_tile, row_tile, token_clusters,
+            ring, steps, share, neighbour, out,
         )  # fmt: skip
-        multiplying = (mma, first_stages, second_stages, ring, steps, share)
-        finishing = (buffers, out, share, neighbour, token_tile, row_tile)
+        multiplying = (mma, first_stages, second_stages, ring, steps, share, neighbour, buffers, out)
         if warp < blocking.warps:
             if cutlass.const_expr(blocking.lends):  # each group as a whole gives registers away, or takes them for good
                 cute.arch.setmaxregister_increase(blocking.registers)
-            self.finish(self.multiply(*multiplying), *finishing)
+            self.multiply(*multiplying)
         else:
             if cutlass.const_expr(blocking.lends):
                 cute.arch.setmaxregister_decrease(blocking.kept)
             if warp == blocking.warps:
-                self.load(*loading)
-            for _ in cutlass.range_constexpr(blocking.meetings):
-                meet(blocking.cluster)
-
-    @cute.jit
-    def finish(
-        self,
-        total: cute.Tensor,
-        memory: cute.Pointer,
-        out: cute.Tensor,
-        share: cutlass.Int32,
-        neighbour: cutlass.Int32,
-        token_tile: cutlass.Int32,
-        row_tile: cutlass.Int32,
-    ) -> None:
-        """Store the result, which takes the place of the stages: no warp may still be multiplying.
-
-        A block's shared memory must outlive what others have yet to signal to it.
-        """
-        blocking = self.blocking
-        alone = blocking.sharing > 1 and blocking.split == 1
-        cute.arch.griddepcontrol_wait()  # without any k, no load has waited for what was launched before
-        cute.arch.barrier(barrier_id=MULTIPLIERS, number_of_threads=blocking.warps * WARP)
-        if cutlass.const_expr(alone):
-            cute.arch.cluster_arrive()
-        GemmResult(blocking, out.element_type).finish(total, memory, out, share, neighbour, token_tile, row_tile)
-        if cutlass.const_expr(alone):
-            cute.arch.cluster_wait()
-
-    @cute.jit
-    def load(
-        self,
-        first_copy: cute.CopyAtom,
-        first_tiles: cute.Tensor,
-        first_stages: cute.Tensor,
-        second_copy: cute.CopyAtom,
-        second_tiles: cute.Tensor,
-        second_stages: cute.Tensor,
-        ring: Any,
-        steps: cutlass.Int32,
-        share: cutlass.Int32,
-        neighbour: cutlass.Int32,
-        token_tile: cutlass.Int32,
-        row_tile: cutlass.Int32,
-        token_clusters: cutlass.Int32,
-    ) -> None:
-        """Fill the stages. Each block loads a part of a side that several need. Weights are there
-        before anything else is, so those of the first stages are loaded while the kernel before still runs.
-
-        The blocks that share k take every ``split``-th step, so that together they read long pieces of each row.
-        """
-        blocking = self.blocking
-        first_tile, second_tile = token_tile, row_tile
-        if cutlass.const_expr(blocking.swap):
-            first_tile, second_tile = row_tile, token_tile
-        weights = cutlass.Int64(ONCE)
-        if token_clusters > 1:
-            weights = cutlass.Int64(USUAL)
-        tokens = cutlass.Int64(OFTEN)
-        first_policy, second_policy = tokens, weights
-        if cutlass.const_expr(blocking.swap):
-            first_policy, second_policy = weights, tokens
-        from_first = cute.local_tile(first_tiles, (blocking.first, blocking.depth), (first_tile, None))
-        from_second = cute.local_tile(second_tiles, (blocking.second, blocking.depth), (second_tile, None))
-        first_to, first_from = tma_parts(first_copy, first_stages, from_first, neighbour, blocking.first_parts)
-        second_to, second_from = tma_parts(second_copy, second_stages, from_second, neighbour, blocking.second_parts)
-        receivers = cutlass.Int16(blocking.receivers) << cutlass.Int16(share)
-        first_side = (first_copy, first_from, first_to, first_policy, blocking.first_parts)
-        second_side = (second_copy, second_from, second_to, second_policy, blocking.second_parts)
-        b_side, a_side = (first_side, second_side) if blocking.swap else (second_side, first_side)
-        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
-        ahead = cutlass.Int32(0)
-        if cutlass.const_expr(self.weights):
-            ahead = cutlass.min(steps, blocking.stages)
-            for step in cutlass.range(ahead, unroll=1):
-                ring.expect(step, blocking.stage_bytes)
-                self.fill((b_side,), ring.full, step, share + step * blocking.split, receivers)
-        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a, or b, or reading out
-        if cutlass.const_expr(self.weights):
-            for step in cutlass.range(ahead, unroll=1):
-                self.fill((a_side,), ring.full, step, share + step * blocking.split, receivers)
-            if ahead == blocking.stages:
-                parity = cutlass.Int32(0)
-        for step in cutlass.range(ahead, steps, unroll=1):
-            ring.wait_empty(stage, parity)
-            ring.expect(stage, blocking.stage_bytes)
-            self.fill((first_side, second_side), ring.full, stage, share + step * blocking.split, receivers)
-            stage, parity = ring.after(stage, parity)
-        cute.arch.griddepcontrol_launch_dependents()
-
-    def fill(self, sides: Any, full: Any, stage: Any, k: Any, receivers: Any) -> None:
-        """Copy a step of some sides into a stage, for the blocks that need it."""
-        for copy, source, to, policy, parts in sides:
-            mask = {"mcast_mask": receivers} if parts > 1 else {}
-            cute.copy(copy, source[None, k], to[None, stage], tma_bar_ptr=full + stage, cache_policy=policy, **mask)
+                self.loading.load(*loading)
+            if cutlass.const_expr(not blocking.stays):
+                for _ in cutlass.range_constexpr(MEETINGS):
+                    meet(blocking.cluster)
+        if cutlass.const_expr(blocking.stays and blocking.sharing > 1):
+            meet(blocking.cluster)  # a block's shared memory must outlive what others have yet to signal to it
 
     @cute.jit
     def multiply(
@@ -221,34 +133,67 @@ class GemmSm90a:
         ring: Any,
         steps: cutlass.Int32,
         share: cutlass.Int32,
-    ) -> cute.Tensor:
-        """The sums: multiply each stage as it comes, and hand the one before back."""
+        neighbour: cutlass.Int32,
+        buffers: cute.Pointer,
+        out: cute.Tensor,
+    ) -> None:
+        """Multiply each stage as it comes, hand back the one before, and store each tile when its sums are complete.
+
+        The last stage of a tile is handed back when the result was staged in it. Each group of warps stages in what it
+        alone has read: its rows of the first side.
+        """
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
+        start, stride, end, token_clusters = tiles_of(blocking, out)
         group = mma.get_slice(cute.arch.make_warp_uniform(thread // GROUP) * GROUP)
         first = mma.make_fragment_A(group.partition_A(first_stages))
         second = mma.make_fragment_B(group.partition_B(second_stages))
         total = cute.make_rmem_tensor(mma.partition_shape_C((blocking.first, blocking.second)), cutlass.Float32)
-        total.fill(0)
         mma.set(warpgroup.Field.ACCUMULATE, True)
-        stage, parity, before = cutlass.Int32(0), cutlass.Int32(0), cutlass.Int32(0)
-        for step in cutlass.range(steps, unroll=1):
-            ring.wait_full(stage, parity)
-            warpgroup.fence()
-            for k in cutlass.range_constexpr(cute.size(first, mode=[2])):
-                cute.gemm(mma, total, first[None, None, k, stage], second[None, None, k, stage], total)
-            warpgroup.commit_group()
-            warpgroup.wait_group(1)
-            if step > 0:
-                ring.release(before, share)
+        stage, parity = cutlass.Int32(0), cutlass.Int32(0)
+        cute.arch.griddepcontrol_wait()  # before the first store; without any k, no load has waited
+        for number in cutlass.range(start, end, stride, unroll=1):
+            token_tile, row_tile = blocking.position(number, neighbour, token_clusters)
+            total.fill(0)
             before = stage
-            stage, parity = ring.after(stage, parity)
-        warpgroup.wait_group(0)
-        return total
+            for step in cutlass.range(steps, unroll=1):
+                ring.wait_full(stage, parity)
+                warpgroup.fence()
+                for k in cutlass.range_constexpr(cute.size(first, mode=[2])):
+                    cute.gemm(mma, total, first[None, None, k, stage], second[None, None, k, stage], total)
+                warpgroup.commit_group()
+                warpgroup.wait_group(1)
+                if step > 0:
+                    self.release(ring, before, share, neighbour)
+                before = stage
+                stage, parity = ring.after(stage, parity)
+            warpgroup.wait_group(0)
+            if cutlass.const_expr(blocking.stays):
+                last = cute.assume(before * blocking.first_stage_bytes, divby=GROUP)
+                self.result.store_alone(total, buffers + last, out, token_tile, row_tile)
+                cute.arch.fence_view_async_shared()  # what was staged is over before TMA writes there
+                if steps > 0:
+                    self.release(ring, before, share, neighbour)
+            else:
+                self.result.store_shared(total, buffers, out, share, neighbour, token_tile, row_tile)
+
+    @cute.jit
+    def release(self, ring: Any, stage: cutlass.Int32, share: cutlass.Int32, neighbour: cutlass.Int32) -> None:
+        """One arrival of this warp, which has read a stage, at each block that loads into it."""
+        blocking = self.blocking
+        if cutlass.const_expr(blocking.along > 1 and blocking.across > 1):
+            lane = cute.arch.lane_idx()
+            same_weights = lane // blocking.along == neighbour // blocking.along
+            same_tokens = lane % blocking.along == neighbour % blocking.along
+            if lane < blocking.sharing and (same_weights or same_tokens):
+                cute.arch.mbarrier_arrive(ring.empty + stage, share + lane * blocking.split)
+        else:
+            ring.release(stage, share)
 
 
 def compile_gemm(blocking: Blocking, a: Any, b: Any, out: Any, *, weights: bool) -> Any:
     """Compile for tensors that stand for the caller's."""
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    operation = GemmSm90a(blocking, a.element_type, weights=weights)
+    clusters = HardwareInfo().get_max_active_clusters(blocking.cluster) * blocking.residents if blocking.stays else 0
+    operation = GemmSm90a(blocking, a.element_type, out.element_type, clusters, weights=weights)
     return cute.compile(operation.gemm, a, b, out, stream, options="--enable-tvm-ffi")

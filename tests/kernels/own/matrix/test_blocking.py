@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from precast.kernels.own.matrix.blocking import Blocking
+from precast.kernels.own.matrix.blocking import STAGED_BYTES, Blocking
 
 SIDES = st.sampled_from([8, 16, 24, 32, 64, 96, 128, 144, 192, 200, 208, 256])
 POWERS = st.sampled_from([1, 2, 4, 8])
-PAIRS = st.sampled_from([(1, 1), (1, 2), (2, 1), (4, 1), (1, 4)])
+PAIRS = st.sampled_from([(1, 1), (1, 2), (2, 1), (4, 1), (1, 4), (2, 2), (4, 2), (2, 4)])
 
 
 @st.composite
@@ -34,14 +33,21 @@ def blockings(draw: st.DrawFn) -> Blocking:
     )
 
 
+def places(one: Blocking, number: int, m: int) -> list[tuple[int, int, int, int]]:
+    """The share, the neighbour, and both tiles of each block of a cluster at its tile of that number."""
+    ranks = [one.rank(block) for block in range(one.cluster)]
+    return [(*rank, *one.position(number, rank[1], one.token_clusters(m))) for rank in ranks]
+
+
 @given(blockings(), st.integers(1, 200), st.integers(1, 260))
 def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: int) -> None:
-    clusters = one.token_clusters(m)
-    places = Counter(one.position(block, clusters) for block in range(one.grid(m, n)))
-    assert set(places.values()) == {1}
-    found = {(share, token, row) for share, _, token, row in places}
-    assert len(found) == len(places)
-    assert found >= {
+    taken = [
+        (share, token, row)
+        for number in range(one.clusters(m, n))
+        for share, _, token, row in places(one, number, m)
+    ]  # fmt: skip
+    assert len(set(taken)) == len(taken)
+    assert set(taken) >= {
         (share, token, row)
         for share in range(one.split)
         for token in range(-(-m // one.tokens))
@@ -50,22 +56,30 @@ def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: 
 
 
 @given(blockings(), st.integers(1, 200), st.integers(1, 260))
-def test_blocks_that_load_together_have_one_side_in_common(one: Blocking, m: int, n: int) -> None:
-    for first in range(0, one.grid(m, n), one.cluster):
-        places = [one.position(first + i, one.token_clusters(m)) for i in range(one.cluster)]
-        for i, (share, neighbour, token, row) in enumerate(places):
+def test_a_block_loads_for_those_that_have_the_same_share_and_the_same_side(one: Blocking, m: int, n: int) -> None:
+    for number in range(one.clusters(m, n)):
+        blocks = places(one, number, m)
+        for i, (share, neighbour, token, row) in enumerate(blocks):
             assert neighbour * one.split + share == i, "a block's number in its cluster is what others reach it by"
-            receivers = [j for j in range(one.cluster) if one.receivers << share >> j & 1]
-            assert receivers == [j for j, place in enumerate(places) if place[0] == share]
-            for j in receivers:
-                if one.along == 1:
-                    assert places[j][2] == token
-                if one.across == 1:
-                    assert places[j][3] == row
-        assert len({(token, row) for _, _, token, row in places}) == one.sharing
-    assert one.first_parts * one.second_parts == one.sharing
-    assert one.first_shared == (one.first_parts > 1)
-    assert not one.first_shared or one.swap == (one.along > 1), "what is shared is the side that they have in common"
+            weights, tokens = (
+                [j for j in range(one.cluster) if mask >> j & 1] for mask in one.receivers(share, neighbour)
+            )
+            assert weights == [j for j, other in enumerate(blocks) if (other[0], other[3]) == (share, row)]
+            assert tokens == [j for j, other in enumerate(blocks) if (other[0], other[2]) == (share, token)]
+            assert (len(weights), len(tokens)) == (one.along, one.across)
+            assert len({*weights, *tokens}) == one.readers, "a stage is empty when so many blocks have read it"
+            assert weights.index(i) == neighbour % one.along and tokens.index(i) == neighbour // one.along
+
+
+@given(blockings())
+def test_what_blocks_load_together_is_a_whole_side_in_every_step(one: Blocking) -> None:
+    for length, side, sharing in (
+        (one.first, one.first_multicast, one.along if one.swap else one.across),
+        (one.second, one.second_multicast, one.across if one.swap else one.along),
+    ):
+        assert side.parts * side.turns == sharing and 1 in (side.parts, side.turns)
+        assert side.shared == (sharing > 1)
+        assert side.parts == 1 or length // side.parts % 8 == 0, "TMA's swizzle takes eight lines at a time"
 
 
 @given(blockings(), st.integers(1, 40000))
@@ -84,7 +98,6 @@ def test_what_is_accepted_fits_on_an_sm(one: Blocking) -> None:
     assert (of_a_block + 1024) * one.residents <= 228 << 10
     assert one.threads * one.residents <= 2048 and one.threads <= 1024
     assert one.first_bytes % 1024 == 0 and one.first % 64 == 0 and one.second % 8 == 0
-    assert (one.first if one.first_shared else one.second) % (8 * one.sharing) == 0
     fourth = -(-one.threads // 32 * one.residents // 4)  # warps of a fourth of the SM, which has 16384 registers
     launched = 16384 // (32 * fourth) // 8 * 8
     assert one.sums + 26 <= one.registers <= 255
@@ -94,23 +107,25 @@ def test_what_is_accepted_fits_on_an_sm(one: Blocking) -> None:
         assert one.second // 2 + 26 <= launched, "the compiler must fit one instruction in before registers are lent"
     else:
         assert one.loaders == 1 and one.registers <= launched
-    tokens = one.eights * 8 if one.swap else one.tokens
-    assert one.received_bytes + tokens * one.pitch * 2 <= one.buffer_bytes and one.pitch >= one.part
-    assert (one.eights * 8 if one.swap else one.part) * one.split >= one.second, "the parts are not the whole tile"
+    assert one.received_bytes + one.groups * STAGED_BYTES <= one.buffer_bytes
+    assert one.eights * 8 * one.split >= one.second, "the parts are not the whole tile"
+
+
+@given(blockings().filter(lambda one: one.first in (64, 128, 192, 256)))
+def test_each_group_stages_in_rows_that_it_alone_has_read(one: Blocking) -> None:
+    """Of the first side of one stage: its swizzled rows of 128 bytes, of which each group multiplies 64 at a time."""
+    rows_of = [
+        set(range(group * STAGED_BYTES // 128, (group + 1) * STAGED_BYTES // 128)) for group in range(one.groups)
+    ]
+    for group, staged in enumerate(rows_of):
+        read = {r + (repeat * one.groups + group) * 64 for repeat in range(one.repeats) for r in range(64)}
+        assert staged <= read and max(read) * 128 < one.first_stage_bytes
 
 
 def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_warps_that_load() -> None:
     lent = {m: Blocking(tokens=m, rows=256, depth=64, swap=True).lends for m in (128, 136, 144, 200)}
     assert lent == {128: False, 136: False, 144: True, 200: True}
     assert Blocking(tokens=200, rows=256, depth=64, swap=True).threads == 384
-
-
-@settings(suppress_health_check=[HealthCheck.filter_too_much])  # few blockings that are drawn can be built
-@given(blockings().filter(lambda one: one.refusal() is None))
-def test_lines_of_a_matrix_that_are_stored_together_lie_in_different_banks(one: Blocking) -> None:
-    """A matrix of 8 by 8 has eight lines of 16 bytes, one behind another by the pitch."""
-    banks = [(line * one.pitch * 2 // 4 + word) % 32 for line in range(8) for word in range(4)]
-    assert sorted(banks) == list(range(32)) and one.pitch % 8 == 0
 
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
@@ -136,8 +151,8 @@ def test_every_eight_of_a_tile_has_one_block_that_adds_it_up(one: Blocking) -> N
         ({"tokens": 208, "rows": 256}, "takes 208 registers"),
         ({"split": 0}, "use a split of 1 or more"),
         ({"split": 8, "across": 2}, "take 16 blocks to a cluster"),
-        ({"along": 2, "across": 2}, "make one of them 1"),
-        ({"across": 4}, "use a multiple of 32"),
+        ({"along": 4, "across": 4}, "take 16 blocks to a cluster"),
+        ({"across": 3}, "powers of two"),
         ({"residents": 5}, "use 1 to 4"),
         ({"tokens": 128, "rows": 256, "depth": 256}, "does not fit in the shared memory"),
         ({"tokens": 256, "rows": 256, "depth": 64}, "use a smaller one"),
