@@ -197,8 +197,8 @@ class Blocking:
         """
         weights = sum(1 << self.split * i for i in range(self.along))
         tokens = sum(1 << self.split * self.along * i for i in range(self.across))
-        place, line = neighbour % self.along, neighbour // self.along
-        return weights << (share + line * (self.split * self.along)), tokens << (share + place * self.split)
+        column, line = neighbour % self.along, neighbour // self.along
+        return weights << (share + line * (self.split * self.along)), tokens << (share + column * self.split)
 
     @property
     def sums(self) -> int:

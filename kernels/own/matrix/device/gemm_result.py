@@ -66,7 +66,7 @@ class GemmResult:
                 self.store(sums, memory + blocking.received_bytes, out, token_tile, row_tile, owner)
 
     def sums(self, total: Any) -> Any:
-        """A thread's sums by their place: two of the second side, two lines of the first, eights, and repeats."""
+        """A thread's sums by where they belong: two of the second side, two lines of the first, eights, and repeats."""
         blocking = self.blocking
         return cute.make_tensor(total.iterator, cute.make_layout((2, 2, blocking.second // 8, blocking.repeats)))
 
@@ -169,7 +169,7 @@ class GemmResult:
         side: by matrices of 8 by 8, two or four at a time, which are turned where the weights stand first."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
-        matrix, line, place = thread % WARP // 8, thread % 8, thread % GROUP // WARP * 2
+        matrix, line, eight = thread % WARP // 8, thread % 8, thread % GROUP // WARP * 2
         for j in cutlass.range_constexpr(begin, end, 2):
             count = min(2, end - j)
             atom = cute.make_copy_atom(
@@ -178,11 +178,11 @@ class GemmResult:
             held = cute.make_rmem_tensor(4 * count, self.out_dtype)
             for i in cutlass.range_constexpr(4 * count):
                 held[i] = sums[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
-            first, second = place + matrix % 2, j - begin + matrix // 2  # in eights
+            first, second = eight + matrix % 2, j - begin + matrix // 2  # in eights
             token, column = (second * 8 + line, first) if blocking.swap else (first * 8 + line, second)
-            cute.copy(atom, held, self.vector(staged, self.place(token, column), 4 * count))
+            cute.copy(atom, held, self.vector(staged, self.offset(token, column), 4 * count))
 
-    def place(self, token: Any, column: Any) -> Any:
+    def offset(self, token: Any, column: Any) -> Any:
         """Where a token's eight numbers stand: those of eight tokens, and of all columns, in different banks."""
         return token * STAGED + (column ^ (token % 8)) * 8
 
@@ -209,9 +209,9 @@ class GemmResult:
             there = token + line < out.shape[0] and row + column * _VECTOR < out.shape[1]
             if line < tokens and there:
                 held = cute.make_rmem_tensor(_VECTOR, self.out_dtype)
-                cute.autovec_copy(self.vector(staged, self.place(line, column)), held)
-                offset = cutlass.Int64(token + line) * out.stride[0] + (row + column * _VECTOR)
-                cute.autovec_copy(held, self.vector(out.iterator, offset))
+                cute.autovec_copy(self.vector(staged, self.offset(line, column)), held)
+                written = cutlass.Int64(token + line) * out.stride[0] + (row + column * _VECTOR)
+                cute.autovec_copy(held, self.vector(out.iterator, written))
 
     @cute.jit
     def scatter(
