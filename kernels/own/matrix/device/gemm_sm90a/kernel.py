@@ -18,8 +18,8 @@ from cutlass.utils import HardwareInfo, LayoutEnum, SmemAllocator
 
 from precast.kernels.own.device.tma_ring import TmaRing, meet, swizzled
 from precast.kernels.own.matrix.blocking import GROUP, Blocking
-from precast.kernels.own.matrix.device.gemm_loading import GemmLoading, tiles_of
-from precast.kernels.own.matrix.device.gemm_result import MEETINGS, GemmResult
+from precast.kernels.own.matrix.device.gemm_sm90a.loading import GemmLoading, tiles_of
+from precast.kernels.own.matrix.device.gemm_sm90a.result import MEETINGS, GemmResult
 
 
 class GemmSm90a:
