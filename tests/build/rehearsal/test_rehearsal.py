@@ -164,7 +164,7 @@ def test_what_is_derived_is_what_an_author_would_write(made: list[Made]) -> None
 def test_descriptors_clusters_and_several_kernels_are_derived(harder: list[Made]) -> None:
     gemm, decode, reduce = (one.derive() for one in harder)
     (step,) = gemm.steps
-    assert step.cluster == (2, 1, 1) and step.overlap and step.grid[0][0] == "mul"  # type: ignore[index]
+    assert step.cluster == (2, 1, 1) and step.overlap and step.grid[0][0] == "min"  # type: ignore[index]
     assert [p.size for p in step.parameters].count(128) == 2, "two descriptors"
     assert [len(decode.steps), decode.steps[1].when[0], decode.limit > 0] == [2, "mul", True]  # type: ignore[index]
     assert reduce.steps[0].grid[0][0] == "min"  # type: ignore[index]
