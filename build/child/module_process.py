@@ -13,7 +13,7 @@ import os
 import resource
 import signal
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, BinaryIO, NoReturn, Protocol
 
@@ -54,6 +54,9 @@ class Work(Protocol):
 
     def observed(self) -> Mapping[str, Any]:
         """The requests of this process since the last call."""
+
+    def hold_sources(self, files: Sequence[str]) -> None:
+        """Compile the ``sources`` of earlier replies, once for all processes that are forked next."""
 
     def new_log(self) -> Log:
         """A log of what native code requests, for the process that is forked next."""
@@ -139,6 +142,7 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     adopt_orphans()
     loaded = False
     served: set[object] = set()
+    sources: Sequence[str] = ()  # of the last variant
     while (request := Message.read(requests)) is not None:
         more = {}
         if not loaded:
@@ -149,10 +153,13 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
                 break
             more = {"observed_before": work.observed()}
         loaded = True
+        work.hold_sources(sources)
         first = request.header.get("source") not in served  # of its function, in this process
         served.add(request.header.get("source"))
         reply = _answer_in_process({**request.header, "first": first}, work)
-        _write(replies, Message({**reply.header, **more}, reply.parts))
+        header = {**reply.header, **more}
+        sources = _texts(header.pop("sources", None))
+        _write(replies, Message(header, reply.parts))
         end_descendants(os.getpid())
         reap()
 
@@ -186,6 +193,11 @@ def _answer(request: Mapping[str, Any], work: Work) -> Message:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     flush_output()
     return Message({**reply.header, "memory": peak}, reply.parts)
+
+
+def _texts(value: object) -> list[str]:
+    """The texts of a list that a process of unknown state has made."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _ends_first(pid: int, pipe: int) -> bool:

@@ -159,6 +159,10 @@ class _Work:
         """The requests of this process since the last call."""
         return self._observer.observed()
 
+    def hold_sources(self, files: Sequence[str]) -> None:
+        """Compile what the processes of earlier variants have compiled from source."""
+        self._observer.hold_sources(files)
+
     def new_log(self) -> GivenLog:
         """A log of what native code requests, for the process that is forked next."""
         return self._observer.new_log()
@@ -175,6 +179,7 @@ class _Work:
         except (Exception, SystemExit) as error:
             return failure(error, **({"temporary_lost": True} if isinstance(error, TemporaryLost) else {}))
         reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}
+        reply["sources"] = self._observer.sources
         reply["advice"] = advice_for(request, reply) if request.get("first") else ""
         return Message(reply, parts)
 

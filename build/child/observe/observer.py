@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from threading import get_ident
 from typing import Any
 
@@ -28,7 +29,7 @@ from precast.build.child.observe.loaded_modules import LoadedModules, NoFinder, 
 from precast.build.child.observe.native.native_observer import GivenLog, NativeObserver
 from precast.build.child.observe.record import Record, Row
 from precast.build.child.observe.requester import Requester
-from precast.build.child.observe.source_only import import_from_source
+from precast.build.child.observe.source_only import SourceOnly
 from precast.build.child.observe.written_files import WrittenFiles
 from precast.build.inputs.stamp import Stamp, is_folder
 
@@ -50,8 +51,9 @@ class Observer:
         self._libraries: set[str] = set()
         self._loads = 0  # of libraries, when they were read last
         self.written = WrittenFiles()
+        self._source_only = SourceOnly()
         self._requester = Requester()
-        self._reading = 0  # the thread that takes the state of a file
+        self._reading = 0  # the thread whose reads do not count
         self._modules = LoadedModules()
         self._native: NativeObserver | None = None
 
@@ -67,7 +69,7 @@ class Observer:
         from precast.build.child.observe.hooks.process_starts import watch_processes
         from precast.build.child.observe.hooks.unsteady_calls import watch_unsteady_calls
 
-        import_from_source(self._modules.seek)
+        self._source_only.install(self._modules.seek)
         self._native = NativeObserver.join() if started else NativeObserver.start()
         for name in ("sitecustomize", "usercustomize"):  # Python imports these two before it runs anything
             if name not in sys.modules:
@@ -127,6 +129,16 @@ class Observer:
     def requests(self) -> frozenset[tuple[str, str, str]]:
         """All requests so far, in the same form."""
         return frozenset((kind, what, file) for kind, what, file, _ in self._record.requests)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files of modules that were compiled from source."""
+        return self._source_only.files
+
+    def hold_sources(self, files: Iterable[str]) -> None:
+        """Compile the ``sources`` of a fork of this process, which the next ones are likely to import."""
+        with self._hidden():
+            self._source_only.hold(files)
 
     def observed(self) -> dict[str, Any]:
         """The requests since the last call, as JSON, and Python's path at this moment.
@@ -195,10 +207,16 @@ class Observer:
         """Take the state of a file, unless it was taken before. That this reads it does not count."""
         if name in self._record.states.stamps:
             return
+        with self._hidden():
+            self._record.states.add(name, read)
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """What this thread reads meanwhile does not count."""
         self._reading = get_ident()
         try:
             with self._native.hidden() if self._native is not None else nullcontext():
-                self._record.states.add(name, read)
+                yield
         finally:
             self._reading = 0
 

@@ -1,27 +1,70 @@
 """Source only: modules outside of installed distributions are compiled from source, never read from byte code.
 
 Python identifies byte code by the time and size of its source. A generated file that is rewritten with the same time
-and size would run the old code, while the key covers the new content.
+and size would run the old code, while the key covers the new content. What several variants import is compiled once by
+the process that they are forked from, and used where the source that is read has the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
+from types import CodeType
 from typing import Any
 
 from precast.build.child.observe.code_locations import is_installed, is_standard
+from precast.loader.regular_file import read_regular
+
+_LONGEST = 16 << 20
 
 
-def import_from_source(note: Callable[[str], None]) -> None:
-    """From now on, byte code is neither read nor written for such modules. Each module whose code is loaded is noted by
-    its name."""
-    original = SourceFileLoader.path_stats
+class SourceOnly:
+    """How this process, and those that are forked from it, import such modules.
 
-    def path_stats(loader: SourceFileLoader, path: Any) -> Any:
-        note(loader.name)
-        if is_installed(str(path)) or is_standard(str(path)):
-            return original(loader, path)
-        raise OSError("byte code is not used here")  # the import system then reads the source
+    >>> source_only = SourceOnly()
+    >>> source_only.hold(["/nowhere/at/all.py"])
+    >>> source_only.files
+    ('/nowhere/at/all.py',)
+    """
 
-    SourceFileLoader.path_stats = path_stats  # type: ignore[assignment, method-assign]
+    def __init__(self) -> None:
+        self._files: dict[str, None] = {}
+        self._held: dict[str, tuple[bytes, CodeType]] = {}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that were compiled or held."""
+        return tuple(self._files)
+
+    def install(self, note: Callable[[str], None]) -> None:
+        """From now on, byte code is neither read nor written for such modules. Each module whose code is loaded is
+        noted by its name."""
+        path_stats, source_to_code = SourceFileLoader.path_stats, SourceFileLoader.source_to_code
+
+        def stats(loader: SourceFileLoader, path: Any) -> Any:
+            note(loader.name)
+            if is_installed(str(path)) or is_standard(str(path)):
+                return path_stats(loader, path)
+            raise OSError("byte code is not used here")  # the import system then reads the source
+
+        def compiled(loader: SourceFileLoader, data: Any, path: Any, **options: Any) -> CodeType:
+            held = self._held.get(path) if isinstance(path, str) and not options else None
+            if held is not None and held[0] == data:
+                return held[1]
+            if isinstance(path, str) and not is_installed(path) and not is_standard(path):
+                self._files[path] = None
+            code: CodeType = source_to_code(loader, data, path, **options)
+            return code
+
+        SourceFileLoader.path_stats = stats  # type: ignore[assignment, method-assign]
+        SourceFileLoader.source_to_code = compiled  # type: ignore[method-assign, assignment]
+
+    def hold(self, files: Iterable[str]) -> None:
+        """Compile files that a fork of this process has compiled, for those that are forked next."""
+        for file in files:
+            if file not in self._files:
+                self._files[file] = None
+                with suppress(Exception):  # whoever imports it has the error
+                    data = read_regular(file, _LONGEST)
+                    self._held[file] = data, compile(data, file, "exec", dont_inherit=True)
