@@ -65,6 +65,6 @@ class SourceOnly:
         for file in files:
             if file not in self._files:
                 self._files[file] = None
-                with suppress(Exception):  # whoever imports it has the error
+                with suppress(Exception):  # its importer has the error
                     data = read_regular(file, _LONGEST)
                     self._held[file] = data, compile(data, file, "exec", dont_inherit=True)
