@@ -33,7 +33,7 @@ print(held.value, compiled.count(str(file)), str(file) in source_only.files)
 
 
 def imported(file: Path, change: str = "", *, held: bool = True) -> str:
-    command = [sys.executable, "-c", IMPORTING, file, change, "held" if held else ""]
+    command = [sys.executable, "-c", IMPORTING, str(file), change, "held" if held else ""]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
