@@ -175,23 +175,22 @@ def split_tuning(head: bytes) -> tuple[bytes, bytes | None]:
 
 def _configs(data: bytes, spans: list[Span]) -> list[Mapping[str, Any]]:
     """All configs, parsed as one list: a thousand small documents take longer."""
-    listed = b"[%b]" % b",".join([_config(data, span) for span in spans])
-    configs = _quickly_parsed(listed)
+    text = _text(b"[%b]" % b",".join([_config(data, span) for span in spans]))
+    configs = _quickly_parsed(text)
     if configs is None:
-        configs = _parsed(listed)
+        configs = fields.parse_json(text)
     if len(configs) != len(spans):
         raise FormatError("not formatted as the other rows are")
     return [fields.as_object(config) for config in configs]
 
 
-def _quickly_parsed(listed: bytes) -> Any:
+def _quickly_parsed(text: str) -> Any:
     """Configs without a check of each for repeated keys, where their lines are as many as their keys; else None.
 
     A row is parsed with that check before it is used, and its config compared with this one.
     """
-    text = _text(listed)
     if fields.values_in(text, fields.MOST_VALUES) > fields.MOST_VALUES:
-        return None  # the other parse says so
+        raise FormatError("more values than this reader takes")
     try:
         configs = json.loads(text, parse_constant=_refuse)
         fields_of_all = sum(map(len, configs))
