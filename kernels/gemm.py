@@ -36,7 +36,7 @@ _UNSET: Mapping[str, object] = {
 _READ: Mapping[str, tuple[str, ...]] = {
     "operators": ("two_cta", "scheduler", "fallback_cluster", "operator"),
     "quack": ("two_cta", "scheduler", "pingpong", "swap", "swizzle"),
-    "precast": ("swap", "split", "residents"),
+    "precast": ("pingpong", "swap", "split", "residents"),
 }
 _REFUSALS: Mapping[str, Callable[[Config, Target], str | None]] = {
     "operators": ops.gemm_supports,
@@ -48,9 +48,9 @@ _REFUSALS: Mapping[str, Callable[[Config, Target], str | None]] = {
 def supports(config: Config, target: Target) -> str | None:
     """Why a library does not do this on the target, or None.
 
-    >>> config = {"library": "precast", "tile": (16, 64), **_UNSET, "pingpong": True}
+    >>> config = {"library": "precast", "tile": (16, 64), **_UNSET, "swizzle": 8}
     >>> supports(config, Target.parse("sm_90a"))
-    'library precast does not read pingpong: leave it out, or use library quack'
+    'library precast does not read swizzle: leave it out, or use library quack'
     """
     library = str(config["library"])
     for name, unset in _UNSET.items():
@@ -134,10 +134,10 @@ def gemm(
     before this one. What can then be loaded while that one still runs, is; other kernels are as without it.
 
     ``library`` says whose kernel it is. ``tile`` and ``cluster`` are (m, n) of the result. ``swap``, of quack's and
-    precast's, puts the weights on the side of the tensor core that takes 64 rows. With quack's, ``pingpong`` has two
-    groups of warps take tiles in turn, and ``swizzle`` is how many tiles stand side by side in the order in which they
-    are taken. With precast's, ``tile`` may have a k as well, ``split`` blocks of a cluster share k, and ``residents``
-    blocks fit on an SM.
+    precast's, puts the weights on the side of the tensor core that takes 64 rows, and their ``pingpong`` has two groups
+    of warps take tiles in turn. With quack's, ``swizzle`` is how many tiles stand side by side in the order in which
+    they are taken. With precast's, ``tile`` may have a k as well, ``split`` blocks of a cluster share k, and
+    ``residents`` blocks fit on an SM.
     """
     operands = Operands(dtype, out_dtype, accumulator, a_major, b_major, out_major, batched, epilogue)
     if library == "operators":
@@ -155,7 +155,9 @@ def gemm(
             swizzle=swizzle,
         )
         return quack_gemm.compile_gemm(design, dtype, Target.parse(os.environ["CUTE_DSL_ARCH"]), tensors)
-    blocks = gemm_sm90a.blocking(dtype, tile, cluster, swap=swap, split=split, residents=residents)
+    blocks = gemm_sm90a.blocking(
+        dtype, tile, cluster, swap=swap, split=split, residents=residents, pingpong=pingpong
+    )
     return gemm_sm90a.compile_gemm(blocks, tensors, weights=weights)
 
 

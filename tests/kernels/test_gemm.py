@@ -41,7 +41,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**BF16, "split": 2}, "sm_90a", "library operators does not read split: .*use library precast"),
     ({**BF16, "pingpong": True}, "sm_90a", "does not read pingpong: .*use library quack"),
     ({**QUACK, "residents": 2}, "sm_90a", "library quack does not read residents"),
-    ({**OWN, "pingpong": True}, "sm_90a", "library precast does not read pingpong"),
+    ({**OWN, "swizzle": 8}, "sm_90a", "library precast does not read swizzle"),
     ({**OWN, "operator": "Any"}, "sm_90a", "does not read operator: .*use library operators"),
     ({**BF16, "tile": [128, 128, 64]}, "sm_90a", r"3 sides: write its \(m, n\)"),
     ({**QUACK, "cluster": [2]}, "sm_90a", r"cluster has 1 sides: write its \(m, n\)"),

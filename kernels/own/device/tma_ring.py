@@ -67,6 +67,12 @@ class TmaRing:
         return stage, parity
 
     @cute.jit
+    def later(self, stage: cutlass.Int32, parity: cutlass.Int32, steps: cutlass.Int32) -> Any:
+        """The stage some steps later, and its parity."""
+        reached = stage + steps
+        return reached % self.stages, parity ^ (reached // self.stages & 1)
+
+    @cute.jit
     def release(self, stage: cutlass.Int32, first: Any = 0) -> None:
         """One arrival of this warp, which has read a stage, at each block that loads into it; ``first`` is the first
         of these in the cluster."""

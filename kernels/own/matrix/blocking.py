@@ -32,7 +32,8 @@ class Blocking:
     The tensor core takes 64 of its first side and any multiple of 8 of its second: the weights stand first with
     ``swap``, else the tokens. ``split`` blocks share the k of one tile. ``across`` blocks with other weights load the
     same tokens together, and ``along`` blocks with other tokens the same weights. ``residents`` blocks fit on an SM.
-    ``width`` is the bytes of a number that is multiplied.
+    ``width`` is the bytes of a number that is multiplied. With ``pingpong`` two teams of warps have a whole tile each,
+    in turn: one stores its result while the other multiplies.
 
     >>> Blocking(tokens=16, rows=64, depth=128, swap=True, split=2, residents=2).stages
     5
@@ -47,6 +48,7 @@ class Blocking:
     across: int = 1
     residents: int = 1
     width: int = 2
+    pingpong: bool = False
 
     @property
     def first(self) -> int:
@@ -60,13 +62,34 @@ class Blocking:
 
     @property
     def groups(self) -> int:
-        """Groups of four warps that multiply: each takes 64 of the first side, or 128 of 256."""
+        """Groups of four warps that multiply one tile: each takes 64 of the first side, or 128 of 256; one of a team
+        takes all.
+
+        >>> [Blocking(tokens=64, rows=128, depth=64, swap=True, pingpong=turns).groups for turns in (False, True)]
+        [2, 1]
+        """
+        if self.pingpong:
+            return 1
         return 2 if self.first == 256 else self.first // 64
+
+    @property
+    def teams(self) -> int:
+        """Teams of groups, which take tiles in turn."""
+        return 2 if self.pingpong else 1
+
+    @property
+    def readers_of_stage(self) -> int:
+        """Warps of a block that read a stage: those of one team."""
+        return 4 * self.groups
+
+    def group(self, number: Any) -> tuple[Any, Any]:
+        """The number of a group in its team, and that of the team."""
+        return (number % self.groups, number // self.groups) if self.pingpong else (number, 0)
 
     @property
     def warps(self) -> int:
         """Warps that multiply."""
-        return 4 * self.groups
+        return self.readers_of_stage * self.teams
 
     @property
     def lends(self) -> bool:
@@ -88,7 +111,8 @@ class Blocking:
         share = self._share(self.warps + self.loaders)
         if not self.lends:
             return share
-        return min(_LARGEST, _eights((share * (self.groups + 1) - _KEPT) // self.groups))
+        groups = self.groups * self.teams
+        return min(_LARGEST, _eights((share * (groups + 1) - _KEPT) // groups))
 
     @property
     def kept(self) -> int:
@@ -274,6 +298,8 @@ class Blocking:
                 f"split {self.split} and cluster [{self.along}, {self.across}] take {self.cluster} blocks to a "
                 f"cluster: use a split of 1 or more and powers of two, with a product of {_CLUSTER} or less"
             )
+        if self.pingpong and (self.split > 1 or self.first == 256):
+            return f"pingpong takes turns with whole tiles of up to 192 {first}: leave it out, or give split 1"
         if not 1 <= self.residents <= 4:
             return f"residents is {self.residents}: use 1 to 4"
         if self.stages < _FEWEST or self.buffer_bytes + _SMALL > self._memory:

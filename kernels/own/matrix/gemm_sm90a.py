@@ -19,7 +19,14 @@ _PLAIN = {
 
 
 def blocking(
-    dtype: str, tile: Sequence[int], cluster: Sequence[int], *, swap: bool, split: int, residents: int
+    dtype: str,
+    tile: Sequence[int],
+    cluster: Sequence[int],
+    *,
+    swap: bool,
+    split: int,
+    residents: int,
+    pingpong: bool = False,
 ) -> Blocking:
     """How a product is divided: ``tile`` is its (m, n) and perhaps k, ``cluster`` the blocks that load together.
 
@@ -39,6 +46,7 @@ def blocking(
         across=across,
         residents=residents,
         width=width,
+        pingpong=pingpong,
     )
 
 
@@ -51,6 +59,7 @@ def blocking_of(config: Config) -> Blocking:
         swap=bool(config["swap"]),
         split=configs.integer(config, "split"),
         residents=configs.integer(config, "residents"),
+        pingpong=bool(config["pingpong"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""This project's ``gemm`` emulated: blocks that load both sides together, take several tiles, or share k."""
+"""This project's ``gemm`` emulated: blocks that load both sides together, take several tiles, share k, or have two teams."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers.builds import precast
 
+pytestmark = pytest.mark.slow
 HALF = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 OWN = {"library": "precast", "tile": [[64, 64]], "cluster": [[2, 4]], "swap": True}
 VARIANTS: list[dict[str, Any]] = [
@@ -20,26 +21,41 @@ VARIANTS: list[dict[str, Any]] = [
     {"tile": [8, 64], "cluster": [1, 1], "residents": 3},
     {"tile": [48, 64], "cluster": [2, 2], "split": 2},
 ]
+TEAMS: list[dict[str, Any]] = [
+    {"tile": [40, 128], "cluster": [2, 1]},
+    {"tile": [64, 88], "cluster": [1, 2], "swap": False},
+    {"tile": [192, 72], "cluster": [1, 1], "swap": False},  # lends registers
+]
 PROBLEMS = (
     "m=310,n=1608,k=200",  # more clusters than run at once, tiles that are cut short, and a step of k
     "m=144,n=304,k=1480",  # more steps than stages: a block waits until others have read what it loaded for them
 )
+TEAM_PROBLEMS = (
+    "m=580,n=4008,k=136",  # blocks have two or three tiles: both teams of a block have some
+    "m=580,n=3400,k=1032",  # and more steps than stages
+)
 
 
-@pytest.mark.slow
 def test_each_tile_is_computed_once_and_nothing_races(tmp_path: Path) -> None:
-    kernels = [
-        {"kernel": "gemm", "config": HALF, "tuned": OWN, "include": VARIANTS},
-        {"kernel": "gemm", "config": {**HALF, "out_dtype": "float32"}, "tuned": OWN},
-    ]
+    emulate(tmp_path, [(HALF, OWN, VARIANTS), ({**HALF, "out_dtype": "float32"}, OWN, [])], PROBLEMS)
+
+
+def test_teams_take_tiles_in_turn(tmp_path: Path) -> None:
+    first = {**OWN, "tile": [[32, 64]], "cluster": [[2, 2]], "pingpong": True}
+    emulate(tmp_path, [(HALF, first, TEAMS), ({**HALF, "out_dtype": "float32"}, first, [])], TEAM_PROBLEMS)
+
+
+def emulate(folder: Path, groups: list[tuple[dict[str, Any], ...]], problems: tuple[str, ...]) -> None:
+    """Build variants, and verify all of them by emulation."""
+    kernels = [{"kernel": "gemm", "config": config, "tuned": first, "include": more} for config, first, more in groups]
     manifest = {"version": 1, "name": "clusters", "targets": ["sm_90a"], "kernels": kernels}
-    (tmp_path / "clusters.yaml").write_text(json.dumps(manifest))
-    cache, store = tmp_path / "cache", tmp_path / "store"
-    done = precast(store, "build", tmp_path / "clusters.yaml", "-o", cache)
+    (folder / "clusters.yaml").write_text(json.dumps(manifest))
+    cache, store = folder / "cache", folder / "store"
+    done = precast(store, "build", folder / "clusters.yaml", "-o", cache)
     assert done.returncode == 0, done.stderr
-    for problem in PROBLEMS:
+    for problem in problems:
         done = precast(store, "verify", cache, "--emulate", "--json", "--problem", problem, "-j", 2)
         report = json.loads(done.stdout)
         assert report["smallest"] is None and not report["refused"] and not report["left_out"], report
-        assert sum(len(keys) for keys in report["evidence"].values()) == len(VARIANTS) + 2
+        assert sum(len(keys) for keys in report["evidence"].values()) == sum(1 + len(more) for *_, more in groups)
         assert done.returncode == 0

@@ -17,10 +17,11 @@ from cutlass.cute.runtime import make_fake_stream
 from cutlass.utils import HardwareInfo, LayoutEnum, SmemAllocator
 
 from precast.kernels.own.device.tma_ring import TmaRing, meet, swizzled
-from precast.kernels.own.matrix.blocking import GROUP, Blocking
+from precast.kernels.own.matrix.blocking import GROUP, WARP, Blocking
 from precast.kernels.own.matrix.device.gemm_sm90a.loading import GemmLoading, tiles_of
 from precast.kernels.own.matrix.device.gemm_sm90a.result import MEETINGS, GemmResult
 
+_TEAMS = 8  # the number of the barrier of the first team of warps; those of groups have smaller ones
 
 class GemmSm90a:
     """``out = a @ b`` with both k-major, summed in float32, for any sizes.
@@ -99,7 +100,7 @@ class GemmSm90a:
             cpasync.prefetch_descriptor(second_copy)
         if warp == 0:
             with cute.arch.elect_one():
-                ring.initialize(1, blocking.warps)
+                ring.initialize(1, blocking.readers_of_stage)
             cute.arch.mbarrier_init_fence()
         # Before the first load: blocks that load together write into each other's memory and barriers.
         meet(blocking.cluster if blocking.sharing > 1 else 1)
@@ -145,16 +146,22 @@ class GemmSm90a:
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         start, stride, end, token_clusters = tiles_of(blocking, out)
-        group = mma.get_slice(cute.arch.make_warp_uniform(thread // GROUP) * GROUP)
-        first = mma.make_fragment_A(group.partition_A(first_stages))
-        second = mma.make_fragment_B(group.partition_B(second_stages))
+        group, team = blocking.group(cute.arch.make_warp_uniform(thread // GROUP))
+        sliced = mma.get_slice(group * GROUP)
+        first = mma.make_fragment_A(sliced.partition_A(first_stages))
+        second = mma.make_fragment_B(sliced.partition_B(second_stages))
         total = cute.make_rmem_tensor(mma.partition_shape_C((blocking.first, blocking.second)), cutlass.Float32)
         mma.set(warpgroup.Field.ACCUMULATE, True)
         stage, parity = cutlass.Int32(0), cutlass.Int32(0)
+        if cutlass.const_expr(blocking.teams > 1):
+            stage, parity = ring.later(stage, parity, team * steps)
         cute.arch.griddepcontrol_wait()  # before the first store; without any k, no load has waited
-        for number in cutlass.range(start, end, stride, unroll=1):
+        for number in cutlass.range(start + team * stride, end, stride * blocking.teams, unroll=1):
             token_tile, row_tile = blocking.position(number, neighbour, token_clusters)
             total.fill(0)
+            if cutlass.const_expr(blocking.teams > 1):
+                if number != start:
+                    self.follow(team)
             before = stage
             for step in cutlass.range(steps, unroll=1):
                 ring.wait_full(stage, parity)
@@ -167,6 +174,9 @@ class GemmSm90a:
                     self.release(ring, before, share, neighbour)
                 before = stage
                 stage, parity = ring.after(stage, parity)
+            if cutlass.const_expr(blocking.teams > 1):
+                if number + stride < end:
+                    self.precede(team)
             warpgroup.wait_group(0)
             if cutlass.const_expr(blocking.stays):
                 last = cute.assume(before * blocking.first_stage_bytes, divby=GROUP)
@@ -176,6 +186,19 @@ class GemmSm90a:
                     self.release(ring, before, share, neighbour)
             else:
                 self.result.store_shared(total, buffers, out, share, neighbour, token_tile, row_tile)
+            if cutlass.const_expr(blocking.teams > 1):
+                stage, parity = ring.later(stage, parity, steps)  # those of the other team's tile
+
+    @cute.jit
+    def follow(self, team: cutlass.Int32) -> None:
+        """Wait until the other team has seen all stages of the tile before. Without this, a team could wait for a stage
+        two rounds ahead, whose parity is that of the round which is over."""
+        cute.arch.barrier(barrier_id=_TEAMS + team, number_of_threads=self.blocking.warps * WARP)
+
+    @cute.jit
+    def precede(self, team: cutlass.Int32) -> None:
+        """Let the other team go on, which has the next tile."""
+        cute.arch.barrier_arrive(barrier_id=_TEAMS + 1 - team, number_of_threads=self.blocking.warps * WARP)
 
     @cute.jit
     def release(self, ring: Any, stage: cutlass.Int32, share: cutlass.Int32, neighbour: cutlass.Int32) -> None:

@@ -84,15 +84,16 @@ class GemmResult:
         blocking = self.blocking
         if cutlass.const_expr(self.out_dtype.width == 16):
             thread, _, _ = cute.arch.thread_idx()
-            group = thread // GROUP
+            number = thread // GROUP
+            group, _ = blocking.group(number)
             staged = cute.recast_ptr(
                 memory + cute.assume(group * STAGED_BYTES, divby=STAGED_BYTES), dtype=self.out_dtype
             )
             for repeat in cutlass.range_constexpr(blocking.repeats):
                 for begin, end in self.chunks(owner):
-                    self.meet(group)  # all have read what lay there before
+                    self.meet(number)  # all have read what lay there before
                     self.stage(sums, staged, repeat, begin, end)
-                    self.meet(group)
+                    self.meet(number)
                     first = (repeat * blocking.groups + group) * 64
                     token, row = token_tile * blocking.tokens, row_tile * blocking.rows
                     if cutlass.const_expr(blocking.swap):
@@ -226,10 +227,11 @@ class GemmResult:
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         tokens, rows = token_tile * blocking.tokens, row_tile * blocking.rows
+        group, _ = blocking.group(thread // GROUP)
         for j, repeat, _ in self.pieces(owner):
             for i in cutlass.range_constexpr(_SENT):
                 line = thread % WARP // 4 + i // 2 * 8
-                first = repeat * 64 * blocking.groups + thread // WARP * 16 + line
+                first = (repeat * blocking.groups + group) * 64 + thread % GROUP // WARP * 16 + line
                 second = j * 8 + thread % 4 * 2 + i % 2
                 token, row = tokens + first, rows + second
                 if cutlass.const_expr(blocking.swap):
