@@ -31,7 +31,6 @@ HIDDEN, INTER, HEADS, KV_HEADS, SIZE, PAGE = 4096, 14336, 32, 8, 128, 16
 QUERIES, KEYS = HEADS * SIZE, KV_HEADS * SIZE
 EPS, THETA, SCALE = 1e-5, 500_000.0, SIZE**-0.5
 DTYPE, DEVICE = torch.bfloat16, "cuda"
-FUSED_FROM = 16  # tokens: with one, the MLP is faster in two kernels, each with the best tiles for it
 TOKENS = (1, 24, 80, 200, 300, 600, 1500, 4096)  # but for the first and the last, none that the manifest tunes for
 CUDNN = "torch, cuDNN"
 COMPILED = "torch.compile"
@@ -236,8 +235,7 @@ def apart(found: torch.Tensor, expected: torch.Tensor) -> float:
 def measure(layers: Sequence[Layer], norm: torch.Tensor, tokens: int, options: argparse.Namespace) -> dict[str, Any]:
     """One number of tokens: milliseconds, and errors against float32."""
     hidden = torch.randn(tokens, HIDDEN, device=DEVICE).to(DTYPE)
-    auto = (tokens >= FUSED_FROM,)
-    fused = {"auto": auto, "fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
+    fused = {"fused": (True,), "separate": (False,), "both": (True, False)}[options.mlp]
     sides: dict[str, Any] = {
         ("precast, fused" if each else "precast, separate"): Precast(
             layers, norm, tokens, fused=each, early=options.early_weights
@@ -310,8 +308,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
     parser.add_argument("--rounds", type=int, default=20, help="how often each graph is timed")
-    ways = ("auto", "fused", "separate", "both")
-    parser.add_argument("--mlp", choices=ways, default="auto", help="gemm_gated, or gemm and act_and_mul; by tokens")
+    either = "gemm_gated, or gemm and act_and_mul; of both the quicker counts, as a service would find at its start"
+    parser.add_argument("--mlp", choices=("fused", "separate", "both"), default="both", help=either)
     parser.add_argument("--early-weights", action="store_true", help="load weights while the kernel before runs")
     modes = ("max-autotune-no-cudagraphs", "default")
     compiling = "torch.compile beside it, in its best mode, which takes a minute or more for each size, or another one"
