@@ -29,7 +29,7 @@ make bench CACHE=llama ARGS='--parts llama llama-compile'
 PICTURES = (
     ("memory-bound", "memory-bound", "Memory-bound kernels", "A point is a size; the peer is the fastest of torch,"
      " `torch.compile`, quack and FlashInfer."),
-    ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` beside torch by its fastest library, at 100 sizes of"
+    ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` beside torch by its fastest library, at sizes of"
      " 25 layers that [no tuning file has](benchmarking.md#peers)."),
     ("llama", "llama", "Layers of a model", "Four layers of Llama 3 8B, each side in a CUDA graph."),
     ("figures", "serving-start", "Starts", "A [service](serving.md) of four layers, until its first answer."),
