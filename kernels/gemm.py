@@ -155,9 +155,7 @@ def gemm(
             swizzle=swizzle,
         )
         return quack_gemm.compile_gemm(design, dtype, Target.parse(os.environ["CUTE_DSL_ARCH"]), tensors)
-    blocks = gemm_sm90a.blocking(
-        dtype, tile, cluster, swap=swap, split=split, residents=residents, pingpong=pingpong
-    )
+    blocks = gemm_sm90a.blocking(dtype, tile, cluster, swap=swap, split=split, residents=residents, pingpong=pingpong)
     return gemm_sm90a.compile_gemm(blocks, tensors, weights=weights)
 
 

@@ -1,8 +1,9 @@
-"""This project's ``gemm`` emulated: blocks that load both sides together, take several tiles, share k, or have two teams."""
+"""This project's ``gemm`` emulated: blocks that load both sides together, share k, or have two teams for tiles."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ TEAMS: list[dict[str, Any]] = [
     {"tile": [64, 88], "cluster": [1, 2], "swap": False},
     {"tile": [192, 72], "cluster": [1, 1], "swap": False},  # lends registers
 ]
+Group = tuple[Mapping[str, Any], Mapping[str, Any], list[dict[str, Any]]]
+"""A config, its first variant, and more of them."""
 PROBLEMS = (
     "m=310,n=1608,k=200",  # more clusters than run at once, tiles that are cut short, and a step of k
     "m=144,n=304,k=1480",  # more steps than stages: a block waits until others have read what it loaded for them
@@ -45,7 +48,7 @@ def test_teams_take_tiles_in_turn(tmp_path: Path) -> None:
     emulate(tmp_path, [(HALF, first, TEAMS), ({**HALF, "out_dtype": "float32"}, first, [])], TEAM_PROBLEMS)
 
 
-def emulate(folder: Path, groups: list[tuple[dict[str, Any], ...]], problems: tuple[str, ...]) -> None:
+def emulate(folder: Path, groups: list[Group], problems: tuple[str, ...]) -> None:
     """Build variants, and verify all of them by emulation."""
     kernels = [{"kernel": "gemm", "config": config, "tuned": first, "include": more} for config, first, more in groups]
     manifest = {"version": 1, "name": "clusters", "targets": ["sm_90a"], "kernels": kernels}
@@ -57,5 +60,5 @@ def emulate(folder: Path, groups: list[tuple[dict[str, Any], ...]], problems: tu
         done = precast(store, "verify", cache, "--emulate", "--json", "--problem", problem, "-j", 2)
         report = json.loads(done.stdout)
         assert report["smallest"] is None and not report["refused"] and not report["left_out"], report
-        assert sum(len(keys) for keys in report["evidence"].values()) == sum(1 + len(more) for *_, more in groups)
+        assert sum(len(keys) for keys in report["evidence"].values()) == sum(1 + len(more) for _, _, more in groups)
         assert done.returncode == 0

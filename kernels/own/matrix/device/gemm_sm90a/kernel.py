@@ -23,6 +23,7 @@ from precast.kernels.own.matrix.device.gemm_sm90a.result import MEETINGS, GemmRe
 
 _TEAMS = 8  # the number of the barrier of the first team of warps; those of groups have smaller ones
 
+
 class GemmSm90a:
     """``out = a @ b`` with both k-major, summed in float32, for any sizes.
 
@@ -159,7 +160,7 @@ class GemmSm90a:
         for number in cutlass.range(start + team * stride, end, stride * blocking.teams, unroll=1):
             token_tile, row_tile = blocking.position(number, neighbour, token_clusters)
             total.fill(0)
-            if cutlass.const_expr(blocking.teams > 1):
+            if cutlass.const_expr(blocking.teams > 1):  # noqa: SIM102 (known when it is compiled)
                 if number != start:
                     self.follow(team)
             before = stage
@@ -174,7 +175,7 @@ class GemmSm90a:
                     self.release(ring, before, share, neighbour)
                 before = stage
                 stage, parity = ring.after(stage, parity)
-            if cutlass.const_expr(blocking.teams > 1):
+            if cutlass.const_expr(blocking.teams > 1):  # noqa: SIM102 (known when it is compiled)
                 if number + stride < end:
                     self.precede(team)
             warpgroup.wait_group(0)
@@ -197,7 +198,7 @@ class GemmSm90a:
 
     @cute.jit
     def precede(self, team: cutlass.Int32) -> None:
-        """Let the other team go on, which has the next tile."""
+        """Let the other team continue, which has the next tile."""
         cute.arch.barrier_arrive(barrier_id=_TEAMS + 1 - team, number_of_threads=self.blocking.warps * WARP)
 
     @cute.jit
