@@ -60,5 +60,5 @@ def test_what_is_printed_is_a_row_of_a_manifest_that_can_be_built(capsys: pytest
     assert head.startswith(f"{len(EVERY[1])} tiles")
     for line in lines:
         row = yaml.safe_load(line[: line.index("}") + 1])
-        assert blocking_of({"dtype": "float8_e4m3fn", **row}).refusal() is None
+        assert blocking_of({"dtype": "float8_e4m3fn", "pingpong": False, **row}).refusal() is None
     assert len(lines) == 3
