@@ -7,7 +7,7 @@ config is timed, too, and what the best of them would have given is printed besi
 is compared with ``torch._scaled_mm`` with scales of 1. It needs torch and the loader, no compiler. What fails is
 reported and skipped; FILE is written after every size.
 
-Some seconds on an H200, with ``--candidates`` half a minute. Exit status 1: nothing could be timed.
+With ``--candidates`` one to two minutes on an H200. Exit status 1: nothing could be timed.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class Blocking:
 
     @property
     def groups(self) -> int:
-        """Groups of four warps that multiply one tile: each takes 64 of the first side, or 128 of 256; one of a team
-        takes all.
+        """Groups of four warps that multiply one tile: each takes 64 of the first side, or 128 of 256. With pingpong one
+        group takes the whole tile.
 
         >>> [Blocking(tokens=64, rows=128, depth=64, swap=True, pingpong=turns).groups for turns in (False, True)]
         [2, 1]
@@ -78,8 +78,8 @@ class Blocking:
         return 2 if self.pingpong else 1
 
     @property
-    def readers_of_stage(self) -> int:
-        """Warps of a block that read a stage: those of one team."""
+    def team_warps(self) -> int:
+        """Warps of a team: those that read a stage."""
         return 4 * self.groups
 
     def group(self, number: Any) -> tuple[Any, Any]:
@@ -89,7 +89,7 @@ class Blocking:
     @property
     def warps(self) -> int:
         """Warps that multiply."""
-        return self.readers_of_stage * self.teams
+        return self.team_warps * self.teams
 
     @property
     def lends(self) -> bool:
@@ -299,7 +299,10 @@ class Blocking:
                 f"cluster: use a split of 1 or more and powers of two, with a product of {_CLUSTER} or less"
             )
         if self.pingpong and (self.split > 1 or self.first == 256):
-            return f"pingpong takes turns with whole tiles of up to 192 {first}: leave it out, or give split 1"
+            return (
+                f"pingpong is for tiles of up to 192 {first} whose k is not shared: use such a tile with a split of 1, "
+                "or leave pingpong out"
+            )
         if not 1 <= self.residents <= 4:
             return f"residents is {self.residents}: use 1 to 4"
         if self.stages < _FEWEST or self.buffer_bytes + _SMALL > self._memory:

@@ -131,7 +131,7 @@ def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_war
 
 def test_each_of_two_teams_has_whole_tiles() -> None:
     one = Blocking(tokens=168, rows=128, depth=64, swap=True, pingpong=True)
-    assert (one.sums, one.groups, one.repeats, one.warps, one.readers_of_stage) == (168, 1, 2, 8, 4)
+    assert (one.sums, one.groups, one.repeats, one.warps, one.team_warps) == (168, 1, 2, 8, 4)
     assert [one.group(number) for number in range(2)] == [(0, 0), (0, 1)]
     assert one.registers >= one.sums + 26 and one.registers * 256 + one.kept * 128 <= 65536
 
@@ -162,8 +162,8 @@ def test_every_eight_of_a_tile_has_one_block_that_adds_it_up(one: Blocking) -> N
         ({"along": 4, "across": 4}, "take 16 blocks to a cluster"),
         ({"across": 3}, "powers of two"),
         ({"residents": 5}, "use 1 to 4"),
-        ({"pingpong": True, "split": 2}, "leave it out, or give split 1"),
-        ({"pingpong": True, "rows": 256}, "whole tiles of up to 192 n"),
+        ({"pingpong": True, "split": 2}, "use such a tile with a split of 1, or leave pingpong out"),
+        ({"pingpong": True, "rows": 256}, "pingpong is for tiles of up to 192 n"),
         ({"pingpong": True, "rows": 192, "tokens": 144}, "takes 216 registers"),
         ({"tokens": 128, "rows": 256, "depth": 256}, "does not fit in the shared memory"),
         ({"tokens": 256, "rows": 256, "depth": 64}, "use a smaller one"),

@@ -45,7 +45,11 @@ def test_each_tile_is_computed_once_and_nothing_races(tmp_path: Path) -> None:
 
 def test_teams_take_tiles_in_turn(tmp_path: Path) -> None:
     first = {**OWN, "tile": [[32, 64]], "cluster": [[2, 2]], "pingpong": True}
-    emulate(tmp_path, [(HALF, first, TEAMS), ({**HALF, "out_dtype": "float32"}, first, [])], TEAM_PROBLEMS)
+    emulate(
+        tmp_path,
+        [(HALF, first, TEAMS), ({**HALF, "out_dtype": "float32"}, first, []), ({**HALF, "weights": True}, first, [])],
+        TEAM_PROBLEMS,
+    )
 
 
 def emulate(folder: Path, groups: list[Group], problems: tuple[str, ...]) -> None:

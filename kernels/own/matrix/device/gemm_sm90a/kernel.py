@@ -28,9 +28,10 @@ class GemmSm90a:
     """``out = a @ b`` with both k-major, summed in float32, for any sizes.
 
     One warp loads tiles by TMA into a ring of stages; the others multiply. Blocks that have a tile of their own stay,
-    and take one after another: the first stages of the next are loaded while a tile is stored. Blocks that have shares
-    of one k have one tile: they send each other their sums, and each adds up a part of the tile, always in the same
-    order. So the result is the same each time, and no memory but the result is written.
+    and take one after another: the first stages of the next are loaded while a tile is stored. With pingpong, one of
+    two teams of warps already multiplies the next tile then. Blocks that have shares of one k have one tile: they send
+    each other their sums, and each adds up a part of the tile, always in the same order. So the result is the same each
+    time, and no memory but the result is written.
     """
 
     def __init__(self, blocking: Blocking, dtype: Any, out_dtype: Any, clusters: int, *, weights: bool) -> None:
@@ -101,7 +102,7 @@ class GemmSm90a:
             cpasync.prefetch_descriptor(second_copy)
         if warp == 0:
             with cute.arch.elect_one():
-                ring.initialize(1, blocking.readers_of_stage)
+                ring.initialize(1, blocking.team_warps)
             cute.arch.mbarrier_init_fence()
         # Before the first load: blocks that load together write into each other's memory and barriers.
         meet(blocking.cluster if blocking.sharing > 1 else 1)
