@@ -62,8 +62,8 @@ class Blocking:
 
     @property
     def groups(self) -> int:
-        """Groups of four warps that multiply one tile: each takes 64 of the first side, or 128 of 256. With pingpong one
-        group takes the whole tile.
+        """Groups of four warps that multiply one tile: each takes 64 of the first side, or 128 of 256. With pingpong
+        one group takes the whole tile.
 
         >>> [Blocking(tokens=64, rows=128, depth=64, swap=True, pingpong=turns).groups for turns in (False, True)]
         [2, 1]
