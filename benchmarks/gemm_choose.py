@@ -2,7 +2,8 @@
 
 Needs no GPU. FILE is its JSON, of one dtype or another. Of each dtype, ``--count`` variants are chosen, each the one
 that helps most after those before it. They are printed as rows of a manifest, with what they reach together. TUNING
-keeps the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants.
+keeps the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants. With ``--add``
+nothing is chosen: the variants that TUNING has get the times of FILE at sizes that it lacks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,23 +122,42 @@ def reached(rows: Sequence[Row], chosen: Sequence[str]) -> str:
     return "; ".join(words)
 
 
+def added(
+    group: Group, rows: Sequence[Row], codes: Mapping[str, str], name_of: Callable[[Mapping[str, Any]], str]
+) -> Group:
+    """A group with the times of its variants at further sizes; at those that it has, its own stay. The times of a
+    variant are those of its device code, so the measured code must be that of the group."""
+    named = {name_of(one.tuned): one for one in group.candidates}
+    if changed := sorted(name for name, one in named.items() if codes.get(name, one.code) != one.code):
+        raise SystemExit(f"CACHE has other device code of {', '.join(changed)}: choose anew, without --add")
+    known = {sizes for one in group.candidates for sizes in one.times}
+    own = [one for row in rows if sizes_of(row.problem) not in known and (one := row.of(named)).times]
+    candidates = [replace(c, times={**c.times, **times_of(name, own)}) for name, c in named.items()]
+    return replace(group, candidates=tuple(candidates))
+
+
+def times_of(name: str, rows: Sequence[Row]) -> dict[Sizes, float]:
+    """The times of a variant where it is worth keeping one.
+
+    >>> times_of("b", [Row({"m": 1}, 1.0, {"a": 1.0, "b": 1.2}), Row({"m": 2}, 1.0, {"a": 1.0, "b": 1.4})])
+    {(('m', 1),): 1.2}
+    """
+    kept = ((row, row.times.get(name, math.inf)) for row in rows)
+    return {sizes_of(row.problem): took for row, took in kept if took <= KEPT * min(row.times.values())}
+
+
 def group_of(artifacts: Mapping[str, Artifact], cache: Cache, rows: Sequence[Row], gpu: Gpu, keys: set[str]) -> Group:
     """The group of a tuning file."""
     profile = profile_named("H200")
     candidates = []
     for name, artifact in artifacts.items():
-        times: dict[Sizes, float] = {}
-        for row in rows:
-            best = min(took for other, took in row.times.items() if other in artifacts)
-            if row.times.get(name, math.inf) <= KEPT * best:
-                times[sizes_of(row.problem)] = row.times[name]
         tile = gemm.tile_of(artifact.config, TARGET)
         candidates.append(
             Candidate(
                 tuned={key: value for key, value in artifact.config.items() if key in keys},
                 code=code_digest(cache.read(artifact.blob)),
                 date=gpu.date,
-                times=times,
+                times=times_of(name, rows),
                 tiling=tile.on(profile.answer) if tile else None,
             )
         )
@@ -175,6 +195,7 @@ def main() -> int:
     parser.add_argument("cache", type=Path)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("-o", dest="out", type=Path, metavar="TUNING", help="a tuning file: it keeps other groups")
+    parser.add_argument("--add", action="store_true", help="further sizes for the variants that TUNING has")
     parser.add_argument("--count", type=int, default=90, help="variants of a dtype")
     parser.add_argument("--first", default="operators 64x256 cluster=[2,1]", help="the variant that the author prefers")
     parser.add_argument("--driver", default="", help="of the GPU that measured")
@@ -185,7 +206,8 @@ def main() -> int:
     file = TuningFile.decode(options.out.read_bytes()) if options.out and options.out.is_file() else TuningFile()
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     gpu = Gpu(name="NVIDIA H200", capability=Capability(9, 0), driver=options.driver, date=date)
-    for dtype, rows in rows_of(options.files).items():
+    together = [rows_of([file]) for file in options.files] if options.add else [rows_of(options.files)]
+    for dtype, rows in (item for found in together for item in found.items()):
         plain = {
             tuned(a.config): a
             for a in listed.artifacts
@@ -193,6 +215,12 @@ def main() -> int:
             if (a.config["dtype"], a.config["out_dtype"]) == (dtype, "bfloat16")
         }
         rows = [one for row in rows if (one := row.of(plain)).times]
+        if options.add:
+            config = {k: v for k, v in next(iter(plain.values())).config.items() if k not in keys}
+            codes = {name: code_digest(cache.read(a.blob)) for name, a in plain.items()}
+            groups = [added(g, rows, codes, tuned) if dict(g.config) == config else g for g in file.groups]
+            file = replace(file, groups=tuple(groups))
+            continue
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
         first = [options.first] if options.first in plain else []
         chosen = list(choose(rows, options.count, first))
