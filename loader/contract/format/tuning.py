@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import compress
 from typing import Any
 
 from precast.loader.contract.format import fields
@@ -138,11 +139,11 @@ def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[
     for position, table in enumerate(tables):
         try:
             for row in _rows(table, MOST_ROWS - len(measurements)):
-                if row.place in measurements:
+                if (place := row.place) in measurements:
                     raise FormatError("this problem occurs twice for this GPU")
                 if not row.times.keys() <= keys:
                     raise FormatError("no artifact has this key", f"times.{min(row.times.keys() - keys)}")
-                measurements[row.place] = row
+                measurements[place] = row
         except FormatError as error:
             raise error.within(position).within("tuning") from None
     return tuple(measurements[identity] for identity in sorted(measurements))
@@ -169,10 +170,10 @@ def _rows(table: object, most: int) -> list[Measured]:
         if len(sizes) != len(axes) or len(times) != len(keys):
             raise FormatError("expected a size for each axis and a time for each variant")
         problem = dict(zip(axes, sizes, strict=True))
-        measured = {key: time for key, time in zip(keys, times, strict=True) if time is not None}
+        measured = dict(zip(compress(keys, times), filter(None, times), strict=True))  # no time is 0
         if not measured:
             raise FormatError("no variant has a time: leave the problem out", "times")
-        cut = tilings if len(measured) == len(keys) else {k: t for k, t in tilings.items() if k in measured}
+        cut = tilings if len(measured) == len(keys) else {k: tilings[k] for k in measured if k in tilings}
         return Measured(gpu=gpu, capability=capability, problem=problem, times=measured, tilings=cut)
 
     return list(fields.items(data, "rows", row, most=most))
@@ -181,10 +182,10 @@ def _rows(table: object, most: int) -> list[Measured]:
 def _times(data: fields.Object, count: int) -> Sequence[float | None]:
     """The times of a row. A table has tens of thousands, so right ones are recognised together."""
     times = data.get("times")
-    if isinstance(times, list) and len(times) == count and _NUMBERS.issuperset(map(type, times)):
+    if isinstance(times, list) and len(times) == count and _NUMBERS.issuperset(kinds := set(map(type, times))):
         numbers = [time for time in times if time is not None]
         if numbers and min(numbers) > 0 and max(numbers) <= LONGEST:
-            return [time if time is None else float(time) for time in times]
+            return times if int not in kinds else [time if time is None else float(time) for time in times]
     return fields.items(data, "times", lambda time: None if time is None else _time(time), most=count)
 
 
