@@ -139,11 +139,11 @@ def parse_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[
     for position, table in enumerate(tables):
         try:
             for row in _rows(table, MOST_ROWS - len(measurements)):
-                if (place := row.place) in measurements:
+                if (identity := row.place) in measurements:
                     raise FormatError("this problem occurs twice for this GPU")
                 if not row.times.keys() <= keys:
                     raise FormatError("no artifact has this key", f"times.{min(row.times.keys() - keys)}")
-                measurements[place] = row
+                measurements[identity] = row
         except FormatError as error:
             raise error.within(position).within("tuning") from None
     return tuple(measurements[identity] for identity in sorted(measurements))
