@@ -5,7 +5,7 @@ would take on this problem, and nearer rows have more weight. Where tilings are 
 a launch, which is always the same, and a rest, which grows with the whole waves of its tiles: so a variant whose last
 wave of tiles is almost empty on this problem is estimated to be slow, even if it was fast on a problem close by. How
 near a row is depends on the variant, then: where its tiles fill their waves otherwise than here, relative to those of
-the other variants, its time says less. Sizes that no tiling cuts count less: a kernel goes through them in small steps.
+the other variants, its time says less. Sizes that no tiling cuts count half: a kernel goes through them in small steps.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from precast.loader.contract.values import Immutable
 
 # Chosen on matrix products: for the sizes of each layer, by the measurements of all other layers. Other values near
 # these do about as well.
-_ROWS = 30
+_ROWS = 20
 _FALL = 3  # the weight of a row falls with this power of its distance
 _NEAR = 0.05  # added to a distance, so that two rows that almost match the problem both count
-_UNCUT = 0.7  # the weight of an axis that no tiling cuts, in a distance
-_UNLIKE = 3.0  # the distance of a row for a variant whose work grows e times as much as that of the others from there
+_UNCUT = 0.5  # the weight of an axis that no tiling cuts, in a distance
+_UNLIKE = 4.0  # the distance of a row for a variant whose work grows e times as much as that of the others from there
 _LAUNCH = 6.0  # microseconds of any launch; what does not take twice as long has a rest, too
 _REST = 0.3  # the least share of a time that is the rest
 _LACKING = 1.3  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless

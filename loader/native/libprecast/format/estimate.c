@@ -9,11 +9,11 @@
 
 #include "tuning.h"
 
-#define NEAREST 30
+#define NEAREST 20
 #define FALL    3
 #define NEAR    0.05
-#define UNCUT   0.7
-#define UNLIKE  3.0
+#define UNCUT   0.5
+#define UNLIKE  4.0
 #define LAUNCH  6.0
 #define REST    0.3
 #define LACKING 1.3
