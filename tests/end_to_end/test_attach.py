@@ -78,13 +78,23 @@ def call_uncovered():
 """
 QUACK = """
 import torch
+from quack.gemm_interface import gemm, gemm_act
 from quack.softmax import softmax
 
 x = torch.empty(64, 4096, device="cuda", dtype=torch.bfloat16)
+w = torch.empty(4096, 1024, device="cuda", dtype=torch.bfloat16)
 
 
 def call_softmax():
     softmax(x)
+
+
+def call_gemm():  # it depends on how many clusters run at once, which attach answers in place of the DSL
+    gemm(x, w, tuned=False)
+
+
+def call_gemm_act():
+    gemm_act(x, w, activation="relu", tuned=False)
 """
 FLASHINFER = """
 import flashinfer
@@ -248,12 +258,13 @@ def test_what_no_seam_asks_for_is_reported_with_its_place(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_quacks_softmax_is_served_up_to_the_launch(tmp_path: Path) -> None:
+def test_quacks_softmax_and_products_are_served_up_to_the_launch(tmp_path: Path) -> None:
     needs("quack")
     shop = Shop(tmp_path, QUACK, "quack")
     shop.build(shop.record("sm_90a"))
-    answer = shop.serve("sm_90a", "hidden")
-    assert launches(answer) == {"call_softmax"}, answer
+    for dsl in ("hidden", "forbidden"):
+        answer = shop.serve("sm_90a", dsl)
+        assert launches(answer) == {"call_softmax", "call_gemm", "call_gemm_act"}, answer
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.attach import attach
 from precast.loader.attach.compiler import dsl as dsl_answers
+from precast.loader.attach.compiler import occupancy
 from precast.loader.attach.import_hook import after_import
 from precast.loader.contract.format.target import Target
 
@@ -49,7 +50,8 @@ def main() -> None:
     else:
         after_import({"cutlass.base_dsl.compiler": forbid})
     # Attached, the driver counts clusters, and there is none here.
-    vars(dsl_answers)["max_active_clusters"] = lambda size, device: profile.facts[f"max_active_clusters_{size}"].value
+    for module in (dsl_answers, occupancy):
+        vars(module)["max_active_clusters"] = lambda size, *_: profile.facts[f"max_active_clusters_{size}"].value
     attached = attach(library.split(","), mode="frozen", target=target, without_compiler=dsl == "hidden")
     install_fake_cuda()
     for one in attached.libraries.values():
