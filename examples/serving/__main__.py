@@ -7,6 +7,10 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from serving import early_cuda
+
+KERNELS = ("cache", "compile", "torch")  # of start.KINDS, which are not imported before they are needed
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 after a clean end.
@@ -15,18 +19,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     nor later.
     """
     gc.disable()
-    from serving.server import serve
-    from serving.start import KINDS, start
-
     parser = argparse.ArgumentParser(prog="python -m serving", description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     kinds = "out of caches, frozen; compiled now by the DSL; or torch's, small, on the CPU"
-    parser.add_argument("--kernels", choices=KINDS, default="cache", help=kinds)
+    parser.add_argument("--kernels", choices=KERNELS, default="cache", help=kinds)
     parser.add_argument("--lazy", action="store_true", help="listen at once: the first requests load, or compile")
     drain = "after SIGTERM, for how long requests are still taken while /healthz says 503"
     parser.add_argument("--drain", type=float, default=2.0, metavar="SECONDS", help=drain)
     options = parser.parse_args(arguments)
+    if options.kernels != "torch":
+        early_cuda.begin()
+    from serving.server import serve
+    from serving.start import KINDS, start
+
     started = start(KINDS[options.kernels], lazy=options.lazy)
     gc.freeze()
     gc.enable()
