@@ -1,7 +1,7 @@
 """A module whose code runs at the first use of it. Up to then it is searched for and found, and executed by nothing.
 
-Any attribute is a use, except those that the import system and tools for debugging read of every module, and those that
-a declaration answers. ``from module import name`` and the import of a module below it are uses, too. The import at the
+Any attribute is a use, except those that the import system and tools for debugging read of every module, those that a
+declaration answers, and modules below it that a declaration names as apart. ``from module import name`` and the import of a module below it are uses, too. The import at the
 first use is an ordinary one: other threads wait for it, and it executes the module object that was bound before.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -39,15 +39,19 @@ class Deferral:
         Its name.
     answers
         Values of attributes that are read without a use. The module's own replace them at its first use.
+    apart
+        Modules below it whose code needs nothing of it, such as its settings: to read one imports that one alone.
     """
 
-    def __init__(self, module: str, answers: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, module: str, answers: Mapping[str, Any] | None = None, apart: Collection[str] = ()) -> None:
         self.name = module
         self.answers = dict(answers or {})
+        self.apart = frozenset(apart)
         self.loaded = False
         self._module: ModuleType | None = None
         self._begun = False
         self._executing: int | None = None  # the thread
+        self._importing_apart: set[int] = set()  # threads
         self._lock = ForkSafeLock()
         self._before: list[Callable[[], None]] = []
         self._after: list[Callable[[], None]] = []
@@ -80,9 +84,11 @@ class Deferral:
 
     def attribute(self, module: ModuleType, name: str) -> Any:
         """An attribute of the module."""
-        if self._executing != threading.get_ident():
+        if self._is_outside():
             if name in self.answers and not self.loaded:
                 return self.answers[name]
+            if name in self.apart and not self._begun:
+                return self._import_apart(name)
             if name == _NEVER_THERE:
                 raise AttributeError(f"module {self.name!r} has no attribute {name!r}")
             loaded = self.load()
@@ -92,15 +98,27 @@ class Deferral:
 
     def prepare_change(self) -> None:
         """To set or delete an attribute is a use."""
-        if self._executing != threading.get_ident():
+        if self._is_outside():
             self.load()
+
+    def _is_outside(self) -> bool:
+        """Whether this thread is not one in which the import system now reads and sets attributes of the module."""
+        return threading.get_ident() not in (self._executing, *self._importing_apart)
+
+    def _import_apart(self, name: str) -> ModuleType:
+        thread = threading.get_ident()
+        self._importing_apart.add(thread)
+        try:
+            return import_module(f"{self.name}.{name}")
+        finally:
+            self._importing_apart.discard(thread)
 
     def module_of(self, spec: ModuleSpec) -> ModuleType:
         """The module object, one for all attempts."""
         if self._module is None:
             self._module = _DeferredModule(spec.name)
         if self._begun:
-            self._executing = threading.get_ident()  # the import system now reads and sets attributes of it
+            self._executing = threading.get_ident()
         return self._module
 
     def execute(self, module: ModuleType, run: Callable[[ModuleType], None]) -> None:

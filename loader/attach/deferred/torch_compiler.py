@@ -3,7 +3,8 @@
 A library decorates functions at its import, with ``torch.compiler.disable`` and the like, and wraps others with
 ``torch.compile``. Neither has an effect before something is compiled. So each decorated function is a stand-in, which
 calls the function itself, and from the first use of ``torch._dynamo`` on what torch's own decorator made of it. Without
-that use nothing is traced, so that nothing has to be excluded from tracing.
+that use nothing is traced, so that nothing has to be excluded from tracing. Its settings are a module of their own,
+which a library may change at its import.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class TorchCompiler(Seam):
 
 
 def deferral_of_dynamo() -> Deferral:
-    """A deferral that answers the decorators."""
-    deferral = Deferral(DYNAMO)
+    """A deferral that answers the decorators, and lets settings be made."""
+    deferral = Deferral(DYNAMO, apart=("config",))
 
     def disable(function: Any = None, *args: Any, **kwargs: Any) -> Any:
         def own(each: Any) -> Any:

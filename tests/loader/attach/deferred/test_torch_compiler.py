@@ -32,6 +32,7 @@ constant = torch._dynamo.assume_constant_result(constant)
 def doubled(x):
     return x * 2, torch.compiler.is_compiling()
 
+torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 77)
 LIMITS = "dynamic" in inspect.signature(torch.compile).parameters
 compiled = torch.compile(doubled, backend="eager", fullgraph=True)
 tracing = torch._dynamo.is_compiling()
@@ -61,6 +62,7 @@ def test_decorating_and_calling_use_no_compiler(site: Path) -> None:
 assert decorated.left_out(x)[0].tolist() == [2, 2, 2] and decorated.Tuner().method(x).tolist() == [3, 3, 3]
 assert decorated.left_out.__name__ == "left_out" and decorated.left_out.__doc__ == "Its text."
 assert decorated.constant() == 5 and decorated.tracing is False and decorated.LIMITS
+assert torch._dynamo.config.recompile_limit == 77
 assert not executed()
 """
     passes(ATTACHED + code, path=[site])
@@ -72,6 +74,7 @@ assert decorated.doubled(x)[1] is False
 y, compiling = decorated.compiled(x)
 assert compiling and y.tolist() == [2, 2, 2] and executed()
 assert torch.compile is original
+assert torch._dynamo.config.recompile_limit == 77 and torch._dynamo.config is sys.modules["torch._dynamo.config"]
 """
     passes(ATTACHED + code, path=[site])
 
