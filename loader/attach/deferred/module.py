@@ -1,8 +1,9 @@
 """A module whose code runs at the first use of it. Up to then it is searched for and found, and executed by nothing.
 
 Any attribute is a use, except those that the import system and tools for debugging read of every module, those that a
-declaration answers, and modules below it that a declaration names as apart. ``from module import name`` and the import of a module below it are uses, too. The import at the
-first use is an ordinary one: other threads wait for it, and it executes the module object that was bound before.
+declaration answers, and modules below it that a declaration names as apart. ``from module import name`` and the import
+of a module below it are uses, too. The import at the first use is an ordinary one: other threads wait for it, and it
+executes the module object that was bound before.
 """
 
 from __future__ import annotations
