@@ -175,9 +175,10 @@ def replace_function(function: str, answer: Any) -> None:
     after_import_below(package, change)
 
 
+@functools.cache
 def standing_for(module: str, name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with the name of the one that it replaces. Where a kernel depends on that, a recording has its name,
-    which must not differ from one process to another.
+    """A function with the name of the one that it replaces, the same for each call of this. Where a kernel depends on
+    that function, a recording has its name, which must not differ from one process to another.
 
     >>> standing_for("acme.gpu", "clusters", len).__module__, standing_for("acme.gpu", "clusters", len)("ab")
     ('acme.gpu', 2)
