@@ -13,7 +13,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,18 +122,24 @@ def reached(rows: Sequence[Row], chosen: Sequence[str]) -> str:
     return "; ".join(words)
 
 
-def added(
-    group: Group, rows: Sequence[Row], codes: Mapping[str, str], name_of: Callable[[Mapping[str, Any]], str]
-) -> Group:
-    """A group with the times of its variants at further sizes; at those that it has, its own stay. The times of a
-    variant are those of its device code, so the measured code must be that of the group."""
-    named = {name_of(one.tuned): one for one in group.candidates}
-    if changed := sorted(name for name, one in named.items() if codes.get(name, one.code) != one.code):
-        raise SystemExit(f"CACHE has other device code of {', '.join(changed)}: choose anew, without --add")
-    known = {sizes for one in group.candidates for sizes in one.times}
-    own = [one for row in rows if sizes_of(row.problem) not in known and (one := row.of(named)).times]
-    candidates = [replace(c, times={**c.times, **times_of(name, own)}) for name, c in named.items()]
-    return replace(group, candidates=tuple(candidates))
+def added(file: TuningFile, measured: Group) -> TuningFile:
+    """A tuning file with the times of a group of its variants at further sizes; at those that it has, its own stay.
+
+    A time is that of some device code, so the measured code must be that of the file.
+    """
+    group = next((one for one in file.groups if one.identity == measured.identity), None)
+    if group is None:
+        raise SystemExit("TUNING has no variants of this kind: choose some, without --add")
+    found = {one.identity: one for one in measured.candidates}
+    candidates, known = [], set(group.problems)
+    for own in group.candidates:
+        new = found.get(own.identity, own)
+        if new.code != own.code:
+            raise SystemExit(f"CACHE has other device code of {dict(own.tuned)}: choose anew, without --add")
+        further = {sizes: took for sizes, took in new.times.items() if sizes not in known}
+        candidates.append(replace(own, times={**own.times, **further}))
+    grown = replace(group, candidates=tuple(candidates))
+    return replace(file, groups=tuple(grown if one is group else one for one in file.groups))
 
 
 def times_of(name: str, rows: Sequence[Row]) -> dict[Sizes, float]:
@@ -206,20 +212,19 @@ def main() -> int:
     file = TuningFile.decode(options.out.read_bytes()) if options.out and options.out.is_file() else TuningFile()
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     gpu = Gpu(name="NVIDIA H200", capability=Capability(9, 0), driver=options.driver, date=date)
-    together = [rows_of([file]) for file in options.files] if options.add else [rows_of(options.files)]
-    for dtype, rows in (item for found in together for item in found.items()):
+    measured = [rows_of([one]) for one in options.files] if options.add else [rows_of(options.files)]
+    for dtype, rows in (item for found in measured for item in found.items()):
         plain = {
             tuned(a.config): a
             for a in listed.artifacts
             if a.target == TARGET and a.kind == "object" and PLAIN.items() <= a.config.items()
             if (a.config["dtype"], a.config["out_dtype"]) == (dtype, "bfloat16")
         }
+        if not plain:
+            raise SystemExit(f"CACHE has no plain variants in {dtype}: build manifests/gemm.yaml for {TARGET}")
         rows = [one for row in rows if (one := row.of(plain)).times]
         if options.add:
-            config = {k: v for k, v in next(iter(plain.values())).config.items() if k not in keys}
-            codes = {name: code_digest(cache.read(a.blob)) for name, a in plain.items()}
-            groups = [added(g, rows, codes, tuned) if dict(g.config) == config else g for g in file.groups]
-            file = replace(file, groups=tuple(groups))
+            file = added(file, group_of(plain, cache, rows, gpu, keys))
             continue
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
         first = [options.first] if options.first in plain else []

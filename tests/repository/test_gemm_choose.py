@@ -3,47 +3,57 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
-from precast.build.measurements.tuning_file import Candidate, Group, sizes_of
+from precast.build.measurements.tuning_file import Candidate, Group, TuningFile, sizes_of
 from precast.loader.contract.format.target import Target
 from tests.helpers.source_tree import ROOT
 
-DATE = "2026-01-01T00:00:00Z"
+Add = Callable[[TuningFile, Group], TuningFile]
+TIMES = {"a": {1: 1.0}, "b": {1: 2.0}}
 
 
 @pytest.fixture
-def choose(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The program, which imports others beside it."""
+def added(monkeypatch: pytest.MonkeyPatch) -> Add:
+    """A function of the program, which imports others beside it."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("gemm_choose")
+    function: Add = importlib.import_module("gemm_choose").added
+    return function
 
 
-def name_of(tuned: Mapping[str, Any]) -> str:
-    return str(tuned["tile"])
-
-
-def group() -> Group:
-    known = sizes_of({"m": 1})
+def group(times: Mapping[str, Mapping[int, float]], gpu: str = "NVIDIA H200", code: str = "0") -> Group:
+    """The times of variants at numbers of rows."""
     candidates = tuple(
-        Candidate(tuned={"tile": tile}, code=tile * 16, date=DATE, times={known: took}, tiling=None)
-        for tile, took in (("a", 1.0), ("b", 2.0))
-    )
-    return Group(op="gemm", config={}, target=Target.parse("sm_90a"), gpu="NVIDIA H200", candidates=candidates)
+        Candidate(
+            tuned={"tile": tile}, code=code * 16, date="2026-01-01T00:00:00Z",
+            times={sizes_of({"m": m}): took for m, took in column.items()},
+        )
+        for tile, column in times.items()
+    )  # fmt: skip
+    return Group(op="gemm", config={}, target=Target.parse("sm_90a"), gpu=gpu, candidates=candidates)
 
 
-def test_sizes_that_are_there_stay_and_others_are_added(choose: ModuleType) -> None:
-    row = choose.Row
-    rows = [row({"m": 1}, 1.0, {"a": 9.0, "b": 9.0}), row({"m": 2}, 1.0, {"a": 3.0, "b": 3.1, "c": 1.0})]
-    a, b = choose.added(group(), rows, {"a": "a" * 16, "c": "x"}, name_of).candidates
-    assert a.times == {sizes_of({"m": 1}): 1.0, sizes_of({"m": 2}): 3.0}
-    assert b.times == {sizes_of({"m": 1}): 2.0, sizes_of({"m": 2}): 3.1}
+def test_sizes_that_are_there_stay_and_others_are_added(added: Add) -> None:
+    other = group(TIMES, gpu="NVIDIA B200")
+    measured = group({"a": {1: 9.0, 2: 3.0}, "c": {2: 1.0}})
+    file = added(TuningFile(groups=(other, group(TIMES))), measured)
+    assert file.groups == (other, group({"a": {1: 1.0, 2: 3.0}, "b": {1: 2.0}}))
 
 
-def test_times_of_other_device_code_are_refused(choose: ModuleType) -> None:
-    with pytest.raises(SystemExit, match="CACHE has other device code of b: choose anew, without --add"):
-        choose.added(group(), [], {"b": "c" * 16}, name_of)
+def test_a_size_that_one_variant_lacks_is_no_further_size(added: Add) -> None:
+    file = added(TuningFile(groups=(group({"a": {1: 1.0}, "b": {}}),)), group({"b": {1: 1.1}}))
+    assert file.groups == (group({"a": {1: 1.0}, "b": {}}),)
+
+
+def test_times_of_other_device_code_are_refused(added: Add) -> None:
+    with pytest.raises(SystemExit, match="CACHE has other device code of .*'b'.*: choose anew, without --add"):
+        added(TuningFile(groups=(group(TIMES),)), group({"b": {2: 1.0}}, code="1"))
+
+
+def test_times_of_another_gpu_are_refused(added: Add) -> None:
+    file = TuningFile(groups=(replace(group(TIMES), gpu="NVIDIA B200"),))
+    with pytest.raises(SystemExit, match="TUNING has no variants of this kind: choose some, without --add"):
+        added(file, group(TIMES))
