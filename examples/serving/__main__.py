@@ -7,9 +7,9 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from serving import early_cuda
+from serving import cuda_context
 
-KERNELS = ("cache", "compile", "torch")  # of start.KINDS, which are not imported before they are needed
+KERNELS = ("cache", "compile", "torch")  # the names of start.KINDS, which import torch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--drain", type=float, default=2.0, metavar="SECONDS", help=drain)
     options = parser.parse_args(arguments)
     if options.kernels != "torch":
-        early_cuda.begin()
+        cuda_context.make_in_thread()
     from serving.server import serve
     from serving.start import KINDS, start
 

@@ -1,14 +1,15 @@
-"""The start's early part: what it needs of later modules it repeats, and no driver is no error."""
+"""CUDA's context is made beside the imports: before torch is imported, and where there is no driver not at all."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from serving import __main__ as program
-from serving import early_cuda
+from serving import cuda_context
 from serving.start import KINDS
 
 from tests.helpers.source_tree import ROOT
@@ -18,8 +19,17 @@ def test_the_kinds_of_kernels_are_those_of_the_start() -> None:
     assert tuple(KINDS) == program.KERNELS
 
 
-def test_the_arguments_are_read_before_torch_is_imported() -> None:
-    code = "import sys, serving.__main__; assert 'torch' not in sys.modules"
+def test_the_context_is_begun_before_torch_is_imported() -> None:
+    code = """
+import sys
+from serving import __main__ as program, cuda_context
+class Begun(Exception): pass
+def begin(): raise Begun
+cuda_context.make_in_thread = begin
+try: program.main(["--kernels", "cache"])
+except Begun: assert "torch" not in sys.modules
+else: raise AssertionError("not begun")
+"""
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "examples", check=True)
 
 
@@ -28,22 +38,26 @@ def test_without_a_driver_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", nothing)
-    assert early_cuda.begin() is None
+    assert cuda_context.make_in_thread() is None
 
 
-def test_the_context_of_the_first_device_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = []
+MADE = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]
+
+
+@pytest.mark.parametrize(("failing", "called"), [("", MADE), ("cuInit", MADE[:1]), ("cuDeviceGet", MADE[:2])])
+def test_each_step_needs_the_one_before(monkeypatch: pytest.MonkeyPatch, failing: str, called: list[str]) -> None:
+    found = []
 
     class Driver:
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Callable[..., int]:
             def call(*arguments: object) -> int:
-                called.append(name)
-                return 0
+                found.append(name)
+                return 999 if name == failing else 0
 
             return call
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
-    thread = early_cuda.begin()
+    thread = cuda_context.make_in_thread()
     assert thread is not None
     thread.join(10)
-    assert called == ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]
+    assert found == called
