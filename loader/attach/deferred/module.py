@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -51,8 +52,7 @@ class Deferral:
         self.loaded = False
         self._module: ModuleType | None = None
         self._begun = False
-        self._executing: int | None = None  # the thread
-        self._importing_apart: set[int] = set()  # threads
+        self._importing: set[int] = set()  # threads in which the import system reads and sets the module's attributes
         self._lock = ForkSafeLock()
         self._before: list[Callable[[], None]] = []
         self._after: list[Callable[[], None]] = []
@@ -85,11 +85,12 @@ class Deferral:
 
     def attribute(self, module: ModuleType, name: str) -> Any:
         """An attribute of the module."""
-        if self._is_outside():
+        if threading.get_ident() not in self._importing:
             if name in self.answers and not self.loaded:
                 return self.answers[name]
             if name in self.apart and not self._begun:
-                return self._import_apart(name)
+                with suppress(Exception):  # an ordinary import of the whole says what is wrong
+                    return self._import_apart(name)
             if name == _NEVER_THERE:
                 raise AttributeError(f"module {self.name!r} has no attribute {name!r}")
             loaded = self.load()
@@ -99,27 +100,22 @@ class Deferral:
 
     def prepare_change(self) -> None:
         """To set or delete an attribute is a use."""
-        if self._is_outside():
+        if threading.get_ident() not in self._importing:
             self.load()
 
-    def _is_outside(self) -> bool:
-        """Whether this thread is not one in which the import system now reads and sets attributes of the module."""
-        return threading.get_ident() not in (self._executing, *self._importing_apart)
-
     def _import_apart(self, name: str) -> ModuleType:
-        thread = threading.get_ident()
-        self._importing_apart.add(thread)
+        self._importing.add(threading.get_ident())
         try:
             return import_module(f"{self.name}.{name}")
         finally:
-            self._importing_apart.discard(thread)
+            self._importing.discard(threading.get_ident())
 
     def module_of(self, spec: ModuleSpec) -> ModuleType:
         """The module object, one for all attempts."""
         if self._module is None:
             self._module = _DeferredModule(spec.name)
         if self._begun:
-            self._executing = threading.get_ident()
+            self._importing.add(threading.get_ident())
         return self._module
 
     def execute(self, module: ModuleType, run: Callable[[ModuleType], None]) -> None:
@@ -133,7 +129,7 @@ class Deferral:
                 self._before.pop()()
             run(module)
         finally:
-            self._executing = None
+            self._importing.discard(threading.get_ident())
         self.loaded = True
         if sys.modules.get(self.name) is module:  # else its code has put another object there, which has the attributes
             names.pop(_DEFERRAL, None)

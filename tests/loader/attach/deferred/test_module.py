@@ -26,6 +26,7 @@ import sys
 sys.runs_of_tuner = getattr(sys, "runs_of_tuner", 0) + 1
 from minilib.tuner import below
 size = 3
+from minilib.tuner import dependent
 def __getattr__(name):
     if name == "late":
         return "from the module's own __getattr__"
@@ -34,6 +35,8 @@ def __getattr__(name):
 FILES = {
     f"{PACKAGE}/tuner/__init__.py": CODE,
     f"{PACKAGE}/tuner/below.py": "import sys\nseen_half_way = hasattr(sys.modules['minilib.tuner'], 'size')\n",
+    f"{PACKAGE}/tuner/settings.py": "limit = 8\n",
+    f"{PACKAGE}/tuner/dependent.py": "from minilib.tuner import size\ntwice = 2 * size\n",
     f"{PACKAGE}/broken.py": "raise ValueError('no tuner here')\n",
 }
 pytestmark = pytest.mark.usefixtures("own_imports")
@@ -53,6 +56,29 @@ def bound(module: str = TUNER) -> ModuleType:
     """The module, imported and not used."""
     assert defer(Deferral(module))
     return importlib.import_module(module)
+
+
+def test_a_module_apart_is_read_and_changed_without_a_use() -> None:
+    assert defer(Deferral(TUNER, apart=["settings"]))
+    tuner = importlib.import_module(TUNER)
+    tuner.settings.limit = max(tuner.settings.limit, 64)
+    assert runs() == 0
+    assert tuner.size == 3 and runs() == 1
+    assert tuner.settings.limit == 64 and tuner.settings is sys.modules[f"{TUNER}.settings"]
+
+
+def test_a_module_apart_that_needs_the_one_above_is_imported_after_it() -> None:
+    assert defer(Deferral(TUNER, apart=["dependent", "nowhere"]))
+    tuner = importlib.import_module(TUNER)
+    assert tuner.dependent.twice == 6 and runs() == 1
+
+
+def test_a_module_apart_that_is_not_there_is_an_attribute_that_is_not_there() -> None:
+    assert defer(Deferral(TUNER, apart=["nowhere"]))
+    tuner = importlib.import_module(TUNER)
+    with pytest.raises(AttributeError, match="nowhere"):
+        tuner.nowhere  # noqa: B018
+    assert runs() == 1
 
 
 def test_importing_it_runs_nothing_and_reading_an_attribute_runs_it_once() -> None:

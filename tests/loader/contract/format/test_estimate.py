@@ -178,14 +178,14 @@ GOOD = to_tables([row(10.0, 11.0, m=2560), row(1.0, 2.0, m=1)])[0]
 
 
 @pytest.mark.parametrize("wrong", [0, 0.0, False, True, "", "1", [], {}, [1.0], -1.0, 1e13, 10**400])
-def test_a_time_that_is_none(wrong: object) -> None:
+def test_what_is_no_time_is_refused(wrong: object) -> None:
     rows = [{"problem": [n], "times": [1.0, wrong if n == 7 else None]} for n in range(20)]
     with pytest.raises(FormatError, match=r"a positive number of microseconds in 'tuning\[0\].rows\[7\].times\[1\]'"):
         parse_tables([{**GOOD, "rows": rows}], KEYS)
 
 
 @pytest.mark.parametrize("wrong", [True, 1.0, "1", None, [], -1, 2**63])
-def test_a_size_that_is_none(wrong: object) -> None:
+def test_what_is_no_size_is_refused(wrong: object) -> None:
     rows = [{"problem": [wrong if n == 7 else n], "times": [1.0, None]} for n in range(20)]
     with pytest.raises(FormatError, match=r"'tuning\[0\].rows\[7\].problem\[0\]"):
         parse_tables([{**GOOD, "rows": rows}], KEYS)
