@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import Counter
@@ -369,56 +368,3 @@ def parts(reasons: str) -> list[str]:
 def beginning(error: Exception) -> str:
     """An error up to the value that it quotes, which each language writes its own way, and to the nearest word."""
     return re.split("[;:]", str(error))[0]
-
-
-@SETTINGS
-@given(text=st.text(alphabet='{}[]",:0123456789.eE+-truefalsn\\ud8 \n\x01\u20ac', max_size=40))
-def test_what_is_json(text: str, libprecast: LibprecastReader, path: Path) -> None:
-    """What one reader takes for an object, the other does."""
-    if "\n" in text or "\x1f" in text or not text:
-        return
-    try:
-        parsed = loader_json(text)
-    except loader.FormatError:
-        parsed = None
-    answer = libprecast.ask(path, "scale", text)
-    is_object = isinstance(parsed, dict)
-    assert ("the config:" in answer.text or "the config is" in answer.text) != is_object, (text, answer)
-
-
-def loader_json(text: str) -> Any:
-    from precast.loader.contract.format.fields import parse_json
-
-    return parse_json(text)
-
-
-@SETTINGS
-@given(
-    value=st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=3),
-        max_leaves=6,
-    )
-)
-def test_any_value_that_a_config_may_have(value: Any, libprecast: LibprecastReader, tmp_path: Path) -> None:
-    """A cache that holds a value serves a request for it, written in any way that JSON has."""
-    try:
-        kept = to_value(value)
-    except loader.ConfigError as error:
-        kept, refusal = None, str(error)
-    else:
-        refusal = ""
-    writer = CacheWriter()
-    writer.runtime("libprecast-rt-0000000000000001.so", b"not code")
-    config = {"value": None if refusal else kept}
-    writer.op("scale", [artifact(writer.keep(b"not code", "raw"), config)], keys=(Key(name="value", type="any"),))
-    root = writer.write(tmp_path / "cache")
-    answer = libprecast.ask(root, "scale", json.dumps({"value": value}), command="explain")
-    if refusal:
-        assert answer.status == 1 and refusal.partition(":")[0] in answer.text
-    else:
-        assert "  taken " in answer.text, answer.text
