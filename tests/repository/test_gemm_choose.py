@@ -49,7 +49,7 @@ def test_a_size_that_one_variant_lacks_is_no_further_size(added: Add) -> None:
 
 
 def test_times_of_other_device_code_are_refused(added: Add) -> None:
-    with pytest.raises(SystemExit, match="CACHE has other device code of .*'b'.*: choose anew, without --add"):
+    with pytest.raises(SystemExit, match=r"CACHE has other device code of .*'b'.*: choose anew, without --add"):
         added(TuningFile(groups=(group(TIMES),)), group({"b": {2: 1.0}}, code="1"))
 
 
