@@ -4,7 +4,8 @@ A process of the same code is started again and again, in turns: attached, with 
 just-in-time with the disk caches of the libraries warm. Each with byte code at hand, and the first two without any.
 Taken are the seconds from the start of the process until it listens, and until it has answered its first request, and
 its memory then. The first round is not counted. DSL is a folder with the DSL unpacked, which this process must not
-find. Rounds follow one another for ``--seconds``; the file is written after each run.
+find. Rounds follow one another for ``--seconds``; the file is written after each run. Each round also has a process
+that only imports torch, starts CUDA and makes the weights, which no service can do without: the floor.
 """
 
 from __future__ import annotations
@@ -51,6 +52,15 @@ CASES = (
     Case("just-in-time, no byte code", "compile", byte_code=False),
 )
 WARM = (CASES[0], CASES[2])  # what the first round needs
+FLOOR = """
+import torch
+from serving.model import Weights
+from serving.shape import LLAMA
+Weights.random(LLAMA, "cuda", torch.bfloat16)
+torch.cuda.synchronize()
+print("ready", flush=True)
+input()
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,15 +74,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("the DSL is importable here: take it off PYTHONPATH, since attached runs go without it")
     cases = [case for case in CASES if options.dsl or case.kernels == "cache"]
     runs: list[Run] = []
+    floor: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         for turn, case in _turns(cases, time.monotonic() + options.seconds):
-            found = run_once(case, environment(case, options.cache, options.dsl, Path(folder)))
-            print(turn, json.dumps(found), flush=True)
+            variables = environment(case, options.cache, options.dsl, Path(folder))
+            if case == CASES[0]:
+                floor.append(run_floor(variables))
+            found = run_once(case, variables)
+            print(turn, floor[-1:], json.dumps(found), flush=True)
             if turn:  # the first one fills the disk caches, and writes byte code
                 runs.append(found)
-                text = json.dumps({"machine": machine(), "runs": runs}, sort_keys=True, indent=1)
+                text = json.dumps({"machine": machine(), "runs": runs, "floor": floor[1:]}, sort_keys=True, indent=1)
                 options.json.write_text(text + "\n")
     print(table(runs))
+    print(f"torch, CUDA and the weights alone: {len(floor) - 1} runs, {_cell(floor[1:])} s" if floor[1:] else "")
     return 1 if any("failed" in run for run in runs) else 0
 
 
@@ -141,6 +156,20 @@ def run_once(case: Case, environment: Mapping[str, str]) -> Run:
     if first is None or first != second or status:
         found["failed"] = f"answers {first!r}, {second!r}, exit status {status}"
     return found
+
+
+def run_floor(environment: Mapping[str, str]) -> float:
+    """Seconds from the start of a process until the weights are made."""
+    began = time.monotonic()
+    command = [sys.executable, "-c", FLOOR]
+    with subprocess.Popen(command, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        seconds = time.monotonic() - began
+        process.communicate(b"\n")
+    if ready != b"ready\n":
+        raise RuntimeError("torch, CUDA or the weights failed: see above")
+    return seconds
 
 
 def _ask(method: str, path: str, body: object = None) -> bytes | None:

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from loader_sections._table import Table
 
 SIZE, CALLS, ROUNDS = 1024, 500, 60
 OURS, BARE = "precast", "bare launch from C++"
+OVERLAPPING = f"{BARE}, which may overlap as ours"
 
 
 GPU = True
@@ -59,7 +61,7 @@ def _measured() -> Table:
     torch.cuda.synchronize()
     table.figures = {name: sorted(found)[len(found) // 2] for name, found in rounds.items()}
     table.notes.append(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {SIZE} float32")
-    table.bound(OURS, 1.25, BARE)
+    table.bound(OURS, 1.1, BARE)
     table.bound(OURS, 1.0, "the DSL's compiled object")
     table.bound(OURS, 0.7, "torch.mul(out=)")
     table.bound(OURS, 1.0, "through tvm_ffi")
@@ -154,7 +156,7 @@ def _dsl(x: Any, y: Any) -> Callable[[], float]:
         raise _Missing(str(error)) from None
 
 
-def _bare(x: Any, y: Any) -> Callable[[], float]:
+def _bare(x: Any, y: Any, *, overlap: bool = False) -> Callable[[], float]:
     import torch
 
     if shutil.which("nvcc") is None:
@@ -172,7 +174,7 @@ def _bare(x: Any, y: Any) -> Callable[[], float]:
     arguments = [ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(SIZE)]
 
     def measure() -> float:
-        taken = float(launch(*arguments, ctypes.c_int(CALLS), ctypes.c_void_p(stream)))
+        taken = float(launch(*arguments, ctypes.c_int(CALLS), ctypes.c_void_p(stream), ctypes.c_int(overlap)))
         if taken < 0:
             raise RuntimeError("the bare launch failed: see bare.cu")
         return taken
@@ -182,6 +184,7 @@ def _bare(x: Any, y: Any) -> Callable[[], float]:
 
 WAYS: dict[str, Callable[[Any, Any], Callable[[], float]]] = {
     BARE: _bare,
+    OVERLAPPING: partial(_bare, overlap=True),
     OURS: _ours,
     "through tvm_ffi": _through_tvm_ffi,
     "the DSL's compiled object": _dsl,

@@ -1,7 +1,7 @@
 """The runtime library: the one small library that every variant of a cache is linked against.
 
-It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``. Its name
-contains the digest of all inputs, so that caches of different builds work in one process, each with its own.
+It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c`` and the short
+ways of ``runtime_launch.c``, which wrap functions of the CUDA runtime. Its name contains the digest of all inputs, so that caches of different builds work in one process, each with its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from precast.build.link.toolchain import Toolchain, file_digest
 from precast.loader.contract.format.artifact import Host
 from precast.loader.contract.format.config import canonical
 
-SOURCE = Path(__file__).with_name("runtime.c")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "runtime_launch.c"))
+_WRAPPED = ("cudaGetDevice", "cudaSetDevice", "cudaLibraryUnload", "cudaLaunchKernelExC")
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
 # The CUDA runtime's symbols stay local: another copy in the process, such as torch's, must not be used or changed.
 SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
-LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a")
+LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def runtime_digest(toolchain: Toolchain) -> str:
     inputs = {
         "archive": file_digest(toolchain.archive),
         "cudart": file_digest(toolchain.cudart),
-        "source": file_digest(SOURCE),
+        "sources": [file_digest(source) for source in SOURCES],
         "flags": [*COMPILE, *LINK],
         "gcc": toolchain.versions["gcc"],
         "ld": toolchain.versions["ld"],
@@ -62,8 +63,9 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     """
     name = soname(toolchain)
     with temporary_folder() as folder:
-        run([toolchain.gcc, *COMPILE, "-c", SOURCE, "-o", "runtime.o"], folder, "the runtime's error helpers")
-        command: list[str | Path] = [toolchain.gcc, *LINK, f"-Wl,-soname,{name}", "-o", name, "runtime.o"]
+        run([toolchain.gcc, *COMPILE, "-c", *SOURCES], folder, "the runtime library's own code")
+        command: list[str | Path] = [toolchain.gcc, *LINK, f"-Wl,-soname,{name}", "-o", name]
+        command += [source.with_suffix(".o").name for source in SOURCES]
         command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
         run([*command, "-ldl", "-lrt", "-lpthread"], folder, "the runtime library")
         code = Path(folder, name).read_bytes()

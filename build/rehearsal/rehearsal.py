@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from precast.build.errors import PlanError
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain
-from precast.build.rehearsal.calls import Caller
+from precast.build.rehearsal.calls import Call, Caller
 from precast.build.rehearsal.derive import derive
 from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.contract.format.program.host_program import HostProgram, Parameter
@@ -39,7 +39,9 @@ class Rehearsal:
             raise PlanError(f"{self.symbol}: its launch plan is wrong: {error}; correct launch= in @kernel") from None
         _check_parameters(self.symbol, program.steps[0].parameters, elf.kernel_parameters(self.cubins[0], kernel))
         caller = Caller(self.toolchain, self.obj, self.symbol, self.signature, self.cubins[0])
-        wrong = caller.difference(program, caller.drawn("plan", CALLS, tame=False))
+        calls = caller.drawn("plan", CALLS, tame=False)
+        program = _overlapping_as(program, calls)
+        wrong = caller.difference(program, calls)
         if wrong:
             raise PlanError(f"{self.symbol} {wrong}. Correct launch= in @kernel, or remove it: a plan can be derived")
         return program
@@ -50,6 +52,13 @@ class Rehearsal:
             return derive(self.toolchain, self.obj, self.symbol, self.signature, self.cubins), ""
         except PlanError as error:
             return None, str(error)
+
+
+def _overlapping_as(program: HostProgram, calls: Sequence[Call]) -> HostProgram:
+    """The program with launches that may overlap the one before, where the object's may: that depends on the target,
+    which a plan does not know."""
+    overlap = any(launch.overlap for call in calls for launch in call.recorded.launches)
+    return replace(program, steps=tuple(replace(step, overlap=overlap) for step in program.steps))
 
 
 def _check_parameters(symbol: str, planned: Sequence[Parameter], listed: Sequence[tuple[int, int]]) -> None:

@@ -24,6 +24,8 @@ from precast.loader.fork_safe import ForkSafeLock, ForkWaits, OnceTable
 from precast.loader.resolve.cache import Cache
 
 ENTRY = "__tvm_ffi_"
+# TVM-FFI's functions that allocate, give the allocator, or lead to any other function.
+_ALLOCATING = (b"TVMFFIEnvTensorAlloc", b"TVMFFIEnvGetDLPackManagedTensorAllocator", b"TVMFFIFunction", b"dlsym")
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _TRIES = 3
 _RTLD_DI_LINKMAP = 2
@@ -40,6 +42,7 @@ class Library(Immutable, eq=False):
 
     sha256: str
     handle: int = field(repr=False)
+    allocates: bool = True  # whether its code may ask TVM-FFI's environment for memory
 
     def address(self, symbol: str) -> int:
         """The address of a symbol of the library itself; a symbol of a library that it needs is refused."""
@@ -91,7 +94,8 @@ class Libraries:
 
         def make() -> Library:
             self.load_runtime(cache, runtime)
-            return Library(sha256, self.open_bytes(cache.read(artifact.blob), sha256, label))
+            code = cache.read(artifact.blob)
+            return Library(sha256, self.open_bytes(code, sha256, label), allocates=may_allocate(code))
 
         return self._variants.get((sha256, runtime.soname, runtime.blob.sha256), make)
 
@@ -114,6 +118,15 @@ class Libraries:
             return Library(sha256, handle)
 
         return self._runtimes.get((soname, sha256), make)
+
+
+def may_allocate(code: bytes) -> bool:
+    """Whether a library may ask TVM-FFI for memory: what it takes from other libraries, it names.
+
+    >>> may_allocate(b"TVMFFIEnvGetStream"), may_allocate(b"TVMFFIEnvTensorAlloc")
+    (False, True)
+    """
+    return any(name in code for name in _ALLOCATING)
 
 
 def runtime_for(cache: Cache, arch: str) -> Runtime:

@@ -54,7 +54,7 @@ class ObjectKernel(NativeKernel):
         self._address = library.address(artifact.symbol)
 
     def _device_checked(self) -> None:
-        self._arm(self._address)
+        self._arm(self._address, 0, self._library.allocates)
 
     def _through_tvm_ffi(self, *args: Any) -> Any:
         """Call with any kind of argument. tvm_ffi is imported here, since most programs never need it."""

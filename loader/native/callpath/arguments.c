@@ -15,12 +15,13 @@ static int note_device(environment *where, DLDevice device, const DLPackExchange
 }
 
 static int pack_tensor(packed_call *call, PyObject *argument, const DLPackExchangeAPI *exchange, TVMFFIAny *out) {
-  DLTensor *tensor = &call->tensors[call->tensor_count++];
+  DLTensor *tensor = (DLTensor *)call->free;
   if (exchange->dltensor_from_py_object_no_sync(argument, tensor)) return 0;
   int rank = tensor->ndim;
   if (rank < 0 || rank > (EXTENTS - call->extent_count) / 2) return 0;
-  int64_t *shape = &call->extents[call->extent_count], *strides = shape + rank, compact = 1;
+  int64_t *shape = (int64_t *)(tensor + 1), *strides = shape + rank, compact = 1;
   call->extent_count += 2 * rank;
+  call->free = (unsigned char *)(strides + rank);
   for (int i = rank - 1; i >= 0; --i) {
     shape[i] = tensor->shape[i];
     strides[i] = tensor->strides ? tensor->strides[i] : compact;
@@ -141,9 +142,11 @@ static int pack_tuple(packed_call *call, PyObject *tuple, environment *outer, in
   return 1;
 }
 
-void start_call(packed_call *call, PyObject *kernel) {
+void start_call(packed_call *call, PyObject *kernel, Py_ssize_t count) {
   call->kernel = kernel;
-  call->tensor_count = call->extent_count = call->object_count = 0;
+  call->args = (TVMFFIAny *)call->room;
+  call->free = (unsigned char *)(call->args + count);
+  call->extent_count = call->object_count = 0;
   call->environment = NOWHERE;
 }
 

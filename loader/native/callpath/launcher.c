@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "arguments.h"
+#include "host_program.h"
 
 static const size_t COUNT_MASK = SIZE_MAX >> 1; /* the highest bit of a vectorcall's count is a flag */
 
@@ -15,6 +16,7 @@ typedef struct {
   vectorcall_function call;
   TVMFFISafeCallType entry; /* NULL until Python has checked that the kernel may run here */
   void *program;            /* what the entry gets as self: a host program; NULL for the entry of an object */
+  int allocates;            /* whether the entry may ask for memory */
 } launcher;
 
 static __thread TVMFFIAny passing; /* a result that is an object, until last_result returns it */
@@ -37,11 +39,22 @@ static PyObject *call_method(PyObject *self, const char *name, PyObject *const *
   return result;
 }
 
+/* Run a host program, which allocates nothing, and takes its stream from here. */
+static int run_program(launcher *self, packed_call *call, int count, TVMFFIAny *result) {
+  const environment *where = &call->environment;
+  PyThreadState *thread = PyEval_SaveThread();
+  int status = host_program_call_on(self->program, call->args, count, result, where->device.device_id, where->stream);
+  PyEval_RestoreThread(thread);
+  return status;
+}
+
 /* Run the entry in the environment of its tensors' owner, with the interpreter released. */
 static int run(launcher *self, packed_call *call, int count, TVMFFIAny *result) {
   const environment *where = &call->environment;
   int on_device = (int)where->device.device_type != NO_DEVICE, status;
-  DLPackManagedTensorAllocator allocate = where->exchange ? where->exchange->managed_tensor_allocator : NULL;
+  if (self->program && where->device.device_type == kDLCUDA) return run_program(self, call, count, result);
+  const DLPackExchangeAPI *owner = self->allocates ? where->exchange : NULL;
+  DLPackManagedTensorAllocator allocate = owner ? owner->managed_tensor_allocator : NULL;
   DLPackManagedTensorAllocator old_allocate = NULL;
   TVMFFIStreamHandle old_stream = NULL;
   if (on_device) {
@@ -130,7 +143,7 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t flagged,
   Py_ssize_t count = (Py_ssize_t)(flagged & COUNT_MASK);
   if (!self->entry || names || count > ARGUMENTS) return call_method(object, "_slowly", args, count, names);
   packed_call call;
-  start_call(&call, object);
+  start_call(&call, object, count);
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (!pack_argument(&call, args[i], &call.args[i])) {
       end_call(&call);
@@ -153,7 +166,9 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *named) {
 
 static PyObject *arm(PyObject *self, PyObject *args) {
   unsigned long long entry, program = 0;
-  if (!PyArg_ParseTuple(args, "K|K", &entry, &program)) return NULL;
+  int allocates = 1;
+  if (!PyArg_ParseTuple(args, "K|Kp", &entry, &program, &allocates)) return NULL;
+  ((launcher *)self)->allocates = allocates;
   ((launcher *)self)->program = (void *)(uintptr_t)program;
   ((launcher *)self)->entry = (TVMFFISafeCallType)(uintptr_t)entry;
   return none();
@@ -161,7 +176,8 @@ static PyObject *arm(PyObject *self, PyObject *args) {
 
 PyObject *launcher_type(void) {
   static PyMethodDef methods[] = {
-      {"_arm", arm, METH_VARARGS, "Let calls go to the entry at an address, which gets a host program as self."},
+      {"_arm", arm, METH_VARARGS,
+       "Let calls go to the entry at an address. It gets a host program as self, and may ask for memory."},
       {NULL, NULL, 0, NULL}};
   static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(launcher, call), READONLY, NULL},
                                   {NULL, 0, 0, 0, NULL}};

@@ -14,7 +14,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 /* The functions of libcuda.so.1 that are called, by name. */
-enum { HOST_PROGRAM_DRIVER_COUNT = 13 };
+enum { HOST_PROGRAM_DRIVER_COUNT = 15 };
 extern const char *const HOST_PROGRAM_DRIVER_NAMES[HOST_PROGRAM_DRIVER_COUNT];
 
 /* What is called: the driver's functions, in the order of the names above, all NULL where there is no driver; and two
@@ -35,6 +35,10 @@ struct host_program *host_program_open(const void *code, size_t size, const void
 /* Call it: of type TVMFFISafeCallType, with the program as self. On an error it returns -1, and the error is the one
  * that TVM-FFI has as raised. Safe from several threads. */
 int host_program_call(void *program, const TVMFFIAny *arguments, int32_t count, TVMFFIAny *result);
+
+/* The same on a stream of a CUDA device, where the tensors are on that one. */
+int host_program_call_on(void *program, const TVMFFIAny *arguments, int32_t count, TVMFFIAny *result, int32_t device,
+                         void *stream);
 
 /* Do now what the first launch on a device would do. Returns as host_program_call. */
 int host_program_ready(struct host_program *program, int32_t device);

@@ -8,13 +8,14 @@
 const char *const HOST_PROGRAM_DRIVER_NAMES[HOST_PROGRAM_DRIVER_COUNT] = {
     "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel",       "cuKernelGetParamInfo", "cuKernelSetAttribute",
     "cuCtxGetDevice",    "cuDeviceGet",     "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",  "cuCtxPopCurrent_v2",
-    "cuLaunchKernelEx",  "cuGetErrorName",  "cuGetErrorString",
+    "cuLaunchKernelEx",  "cuCtxGetId",      "cuKernelGetFunction",      "cuGetErrorName",       "cuGetErrorString",
 };
 
 enum {
   SMALL = 48 << 10,
   LARGEST = 232448
 }; /* shared memory: as much as a kernel may have without being asked, and the most */
+enum { NOWHERE = -1 };                               /* no device whose stream is given */
 enum { MAX_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };  /* attributes of a kernel */
 enum { CLUSTER = 4, OVERLAP = 6, NO_CONTEXT = 201 }; /* attributes of a launch; a status */
 
@@ -145,7 +146,7 @@ static int load(host_program *p) {
       size_t offset, size;
       int more = !p->driver.parameter(kernel, (size_t)k, &offset, &size);
       if (more != (k < s->parameter_count) ||
-          (more && ((int64_t)size < s->sizes[k] || (int64_t)size >= s->sizes[k] + 8)))
+          (more && ((int64_t)size < s->parameters[k].size || (int64_t)size >= s->parameters[k].size + 8)))
         return raise_error(p, "RuntimeError",
                            "the device code takes other parameters than the host program packs: rebuild the cache");
     }
@@ -181,7 +182,12 @@ static int enter(host_program *p, int device, int *entered) {
   if (status && status != NO_CONTEXT && status != 3) return failed(p, "cuCtxGetDevice", status);
   int is_current = !status;
   if ((status = p->driver.device(&handle, device))) return failed(p, "cuDeviceGet", status);
-  if (is_current && current == handle) return 0;
+  if (is_current && current == handle) {
+    unsigned long long number = 0;
+    uint64_t none = 0;
+    if (!p->driver.number(NULL, &number)) atomic_compare_exchange_strong(&p->numbers[device], &none, number);
+    return 0;
+  }
   void *context = atomic_load(&p->contexts[device]);
   if (!context) {
     if ((status = p->driver.retain(&context, handle))) return failed(p, "cuDevicePrimaryCtxRetain", status);
@@ -189,6 +195,24 @@ static int enter(host_program *p, int device, int *entered) {
   }
   if ((status = p->driver.push(context))) return failed(p, "cuCtxPushCurrent", status);
   return *entered = 1, 0;
+}
+
+/* Whether the current context is the first one of a device that a launch came from. Contexts are known by their number,
+ * which is never given twice. */
+static int in_first_context(const host_program *p, int device) {
+  unsigned long long current;
+  uint64_t first = atomic_load_explicit(&p->numbers[device], memory_order_relaxed);
+  return first && !p->driver.number(NULL, &current) && current == first;
+}
+
+/* What a kernel is launched by in the first context of a device: its function there, which the driver would have to
+ * find for each launch of the kernel. */
+static void *function_of(host_program *p, int i, int device, void *kernel) {
+  void *function = atomic_load_explicit(&p->functions[i][device], memory_order_acquire);
+  if (function) return function;
+  if (p->driver.function(&function, kernel)) return kernel;
+  atomic_store_explicit(&p->functions[i][device], function, memory_order_release);
+  return function;
 }
 
 static int refuse(const host_program *p, const char *what, const int64_t *found, const char *most) {
@@ -210,7 +234,7 @@ static int extent(const call *c, const int64_t *at, int *sound, int64_t x, int64
   return fits;
 }
 
-static int make(const call *c, int number, void *stream) {
+static int make(const call *c, int number, void *stream, int in_first) {
   host_program *p = (host_program *)c->program;
   const step *s = &p->steps[number];
   int sound = 1;
@@ -234,14 +258,15 @@ static int make(const call *c, int number, void *stream) {
   void *parameters[PARAMETERS + 1], *kernel;
   unsigned char *next = bytes;
   for (int i = 0; i < s->parameter_count; ++i) {
+    int64_t size = s->parameters[i].size, count = s->parameters[i].word_count;
     parameters[i] = next;
-    memset(next, 0, (size_t)s->sizes[i]);
-    const int64_t *word = p->code + s->words[i];
-    for (int64_t k = 0; k < s->word_counts[i]; ++k, word += 3) {
+    memset(next, 0, (size_t)size);
+    const int64_t *word = p->code + s->parameters[i].words;
+    for (int64_t k = 0; k < count; ++k, word += 3) {
       int64_t value = evaluate(c, word[2], &sound);
       memcpy(next + word[0], &value, (size_t)word[1]); /* little-endian, as every host of these GPUs is */
     }
-    next += (s->sizes[i] + 7) / 8 * 8;
+    next += (size + 7) / 8 * 8;
   }
   if (!sound) return unsound(p);
   int status = prepare(p, number, c->device, (int)shared, &kernel);
@@ -260,23 +285,36 @@ static int make(const call *c, int number, void *stream) {
     memset(a, 0, sizeof *a);
     a->id = OVERLAP, a->value.number = 1;
   }
-  status = p->driver.launch(&config, kernel, parameters, NULL);
+  void *function = in_first ? function_of(p, number, c->device, kernel) : kernel;
+  status = p->driver.launch(&config, function, parameters, NULL);
+  if (status && function != kernel)
+    status = p->driver.launch(&config, kernel, parameters, NULL); /* a stream of another */
   return status ? failed(p, "cuLaunchKernelEx", status) : 0;
 }
 
-int host_program_call(void *self, const TVMFFIAny *values, int32_t count, TVMFFIAny *result) {
-  host_program *p = self;
+static int run(host_program *p, const TVMFFIAny *values, int32_t count, TVMFFIAny *result, int32_t on, void *stream) {
   call c;
-  int entered, status = host_program_check(&c, p, values, count);
+  int entered = 0, in_first, status = host_program_check(&c, p, values, count);
   result->type_index = kTVMFFINone, result->zero_padding = 0, result->v_int64 = 0;
   if (status) return status;
   if (c.device < 0 || c.device >= DEVICES)
     return raise_error(p, "ValueError", "there is no such device: pass tensors of one of this machine's");
-  if ((status = enter(p, c.device, &entered))) return status;
-  void *stream = p->stream(kDLCUDA, c.device), *context;
-  for (int i = 0; !status && i < p->step_count; ++i) status = make(&c, i, stream);
+  in_first = in_first_context(p, c.device);
+  if (!in_first && (status = enter(p, c.device, &entered))) return status;
+  if (on != c.device) stream = p->stream(kDLCUDA, c.device);
+  for (int i = 0; !status && i < p->step_count; ++i) status = make(&c, i, stream, in_first);
+  void *context;
   if (entered) p->driver.pop(&context);
   return status;
+}
+
+int host_program_call(void *self, const TVMFFIAny *values, int32_t count, TVMFFIAny *result) {
+  return run(self, values, count, result, NOWHERE, NULL);
+}
+
+int host_program_call_on(void *self, const TVMFFIAny *values, int32_t count, TVMFFIAny *result, int32_t device,
+                         void *stream) {
+  return run(self, values, count, result, device, stream);
 }
 
 int host_program_ready(host_program *p, int32_t device) {

@@ -51,6 +51,8 @@ typedef struct {
   int (*push)(void *context);
   int (*pop)(void **context);
   int (*launch)(const struct launch_config *config, void *kernel, void **parameters, void **extra);
+  int (*number)(void *context, unsigned long long *number);
+  int (*function)(void **function, void *kernel);
   int (*error_name)(int status, const char **text);
   int (*error_text)(int status, const char **text);
 } driver_functions;
@@ -66,7 +68,9 @@ typedef struct {
 typedef struct {
   int64_t name, when, extents[9], shared; /* expressions are offsets */
   int overlap, parameter_count;
-  int64_t sizes[PARAMETERS], words[PARAMETERS], word_counts[PARAMETERS];
+  struct {
+    int64_t size, words, word_count; /* an offset, and how many stand there */
+  } parameters[PARAMETERS];
 } step;
 
 typedef struct host_program {
@@ -84,18 +88,20 @@ typedef struct host_program {
   _Atomic(void *) kernels[STEPS];
   _Atomic int prepared[STEPS][DEVICES]; /* 1 more than the shared memory that it may use there */
   _Atomic(void *) contexts[DEVICES];
+  _Atomic uint64_t numbers[DEVICES];         /* of the first context of a device that a launch came from; 0 */
+  _Atomic(void *) functions[STEPS][DEVICES]; /* of the kernels, in that context */
   atomic_flag loading;
 } host_program;
 
 /* One call: its checked numbers. */
 typedef struct {
   const host_program *program;
+  int device, first; /* the device of the tensors, and the first of them; -1 */
   int64_t slots[SLOTS];
   struct {
     int64_t value;
     int argument, dim;
   } seen[SYMBOLS];
-  int device, first; /* the device of the tensors, and the first of them; -1 */
 } call;
 
 static inline const char *text(const host_program *p, int64_t offset) { return p->text + offset; }

@@ -72,13 +72,13 @@ static void read_step(reader *r, step *s, int64_t slots) {
   s->shared = expression(r, slots);
   s->parameter_count = (int)number(r, 0, PARAMETERS);
   for (int i = 0; !r->failed && i < s->parameter_count; ++i) {
-    total += s->sizes[i] = number(r, 0, BYTES);
-    s->word_counts[i] = number(r, 0, BYTES);
-    s->words[i] = r->at;
+    total += s->parameters[i].size = number(r, 0, BYTES);
+    s->parameters[i].word_count = number(r, 0, BYTES);
+    s->parameters[i].words = r->at;
     if (total > BYTES) r->failed = "its parameters are too long";
-    for (int64_t k = 0; !r->failed && k < s->word_counts[i]; ++k) {
+    for (int64_t k = 0; !r->failed && k < s->parameters[i].word_count; ++k) {
       int64_t offset = number(r, 0, BYTES), width = number(r, 1, 8), from = number(r, 0, r->p->words - 1);
-      if (offset + width > s->sizes[i]) r->failed = "a word ends after its parameter";
+      if (offset + width > s->parameters[i].size) r->failed = "a word ends after its parameter";
       reader inner = {r->p, from, r->failed};
       expression(&inner, slots);
       r->failed = inner.failed;

@@ -22,7 +22,8 @@ class _Recorded(ctypes.Structure):
         ("overlap", ctypes.c_uint32 * _LAUNCHES), ("stream", ctypes.c_uint64 * _LAUNCHES),
         ("parameters", (ctypes.c_ubyte * _BYTES) * _LAUNCHES), ("loads", ctypes.c_int32), ("unloads", ctypes.c_int32),
         ("sets", ctypes.c_int32), ("shared_set", ctypes.c_int32), ("pushes", ctypes.c_int32),
-        ("pops", ctypes.c_int32), ("current", ctypes.c_int32),
+        ("pops", ctypes.c_int32), ("current", ctypes.c_int32), ("context", ctypes.c_int32),
+        ("functions", ctypes.c_int32 * _LAUNCHES),
     )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ class Launches:
                 self._known[place].sizes[number] = size + (extra if not number else 0)
 
     def fail(self, function: str) -> None:
-        """Let a function of the driver fail from now on; none where it is empty."""
+        """Let a function of the driver fail from now on; none where it is empty. ``function``: a function's launch."""
         self._failing.value = function.encode()
 
     def take(self, program: HostProgram) -> list[tuple[str, Launch, tuple[bytes, ...]]]:

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNELS = 8, LAUNCHES = 8, BYTES = 4096 };
+enum { KERNELS = 8, LAUNCHES = 8, BYTES = 4096, FUNCTION = 100 };
 
 typedef struct {
   uint32_t grid[3], block[3], shared;
@@ -21,6 +21,8 @@ struct {
   uint64_t stream[LAUNCHES];
   unsigned char parameters[LAUNCHES][BYTES];
   int32_t loads, unloads, sets, shared_set, pushes, pops, current; /* current: the device; below 0, no context */
+  int32_t context,
+      functions[LAUNCHES]; /* of the contexts of a device, the current one; whether a function was launched */
 } recorded;
 struct {
   char name[256];
@@ -74,6 +76,15 @@ int cuCtxGetDevice(int *device) {
   *device = 40 + recorded.current;
   return recorded.current < 0 ? 201 : 0;
 }
+int cuCtxGetId(void *context, unsigned long long *number) {
+  (void)context;
+  *number = (unsigned long long)(64 * recorded.context + recorded.current + 1);
+  return recorded.current < 0 ? 201 : failed("cuCtxGetId");
+}
+int cuKernelGetFunction(void **function, void *kernel) {
+  *function = (void *)((intptr_t)kernel + FUNCTION);
+  return failed("cuKernelGetFunction");
+}
 int cuDeviceGet(int *device, int ordinal) {
   *device = 40 + ordinal;
   return ordinal > 3 ? 101 : 0;
@@ -101,10 +112,12 @@ int cuGetErrorString(int status, const char **text) {
   return 0;
 }
 int cuLaunchKernelEx(const config *made, void *kernel, void **parameters) {
-  int i = __atomic_fetch_add(&recorded.launches, 1, __ATOMIC_SEQ_CST), k = (int)(intptr_t)kernel - 1;
+  if ((intptr_t)kernel > FUNCTION && failed("function")) return 400;
+  int i = __atomic_fetch_add(&recorded.launches, 1, __ATOMIC_SEQ_CST), k = (int)(intptr_t)kernel % FUNCTION - 1;
   if (i >= LAUNCHES) return failed("cuLaunchKernelEx"); /* counted, not recorded */
   memcpy(recorded.grid[i], made->grid, 12), memcpy(recorded.block[i], made->block, 12);
   recorded.shared[i] = made->shared, recorded.stream[i] = (uint64_t)(uintptr_t)made->stream, recorded.kernels[i] = k;
+  recorded.functions[i] = (intptr_t)kernel > FUNCTION;
   recorded.cluster[i][0] = recorded.cluster[i][1] = recorded.cluster[i][2] = 1, recorded.overlap[i] = 0;
   for (uint32_t a = 0; a < made->count; ++a) {
     const unsigned char *attribute = made->attributes + 72 * a;

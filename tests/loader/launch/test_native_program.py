@@ -71,6 +71,38 @@ def _opened(made: tuple[Cache, Artifact]) -> tuple[Cache, str, Artifact]:
     return made[0], "op", made[1]
 
 
+def launched_by(kernel: Kernel, driver: Launches, *, context: int = 0) -> list[int]:
+    """For each launch of one call in a context, whether a function was launched."""
+    driver.recorded.context = context
+    args = call(count=4)
+    kernel(*args)
+    found = list(driver.recorded.functions[: driver.recorded.launches])
+    assert driver.take(PROGRAM) == expected(PROGRAM, args)
+    return found
+
+
+def test_functions_are_launched_in_the_first_context_and_kernels_elsewhere(kernel: Kernel, driver: Launches) -> None:
+    contexts = [0, 0, 1, 1, 0, 2, 0]
+    assert [sum(launched_by(kernel, driver, context=number)) for number in contexts] == [0, 2, 0, 0, 2, 0, 2]
+
+
+@pytest.mark.parametrize(("failing", "by"), [("cuCtxGetId", [0, 0]), ("cuKernelGetFunction", [0, 0]), ("", [1, 1])])
+def test_where_no_function_is_to_be_had_kernels_are_launched(
+    kernel: Kernel, driver: Launches, failing: str, by: list[int]
+) -> None:
+    driver.fail(failing)
+    launched_by(kernel, driver)
+    assert launched_by(kernel, driver) == by
+
+
+def test_a_launch_that_fails_by_a_function_is_done_by_the_kernel(kernel: Kernel, driver: Launches) -> None:
+    launched_by(kernel, driver)
+    driver.fail("function")
+    assert launched_by(kernel, driver) == [0, 0]
+    driver.fail("")
+    assert launched_by(kernel, driver) == [1, 1]
+
+
 def test_it_launches_what_the_program_says(kernel: Kernel, driver: Launches) -> None:
     args = call(count=4)
     kernel(*args)

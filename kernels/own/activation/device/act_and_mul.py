@@ -10,6 +10,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
 from precast.kernels.own.device.functions import function_of
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import matrix
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.tiles import Tile
@@ -28,7 +29,9 @@ class ActAndMul:
     def act_and_mul(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch; no rows still take one block, which finds nothing to do."""
         blocks = cutlass.max(cutlass.Int32(x.shape[0]) * self.parts, 1)
-        self.kernel(x, out).launch(grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=True)
+        self.kernel(x, out).launch(
+            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
@@ -36,8 +39,7 @@ class ActAndMul:
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         tile = self.tile
         row, start = tile.position(block, self.parts)
         if row < x.shape[0]:

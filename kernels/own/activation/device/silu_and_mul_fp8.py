@@ -10,6 +10,7 @@ from cutlass.cute.runtime import make_fake_stream
 
 from precast.kernels.own.device.float8_blocks import Float8Blocks, scales
 from precast.kernels.own.device.functions import silu
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import matrix
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.float8 import BLOCK
@@ -23,15 +24,14 @@ class SiluAndMulFp8(Float8Blocks):
     def silu_and_mul_fp8(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor, stream: Any) -> None:
         """Launch."""
         self.kernel(x, out, scale).launch(
-            grid=[self.grid(x), 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=True
+            grid=[self.grid(x), 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
         )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """A part of one row. All loads are issued before the first store."""
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         tile = self.tile
         row, first = self.position()
         if row < cute.size(x, mode=[0]):

@@ -9,6 +9,7 @@ import cutlass
 import cutlass.cute as cute
 
 from precast.kernels.own.attention.latent import GROUP, VALUES, WARP
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.vectors import at
 
 _VECTOR = VALUES // GROUP  # elements of a thread
@@ -21,7 +22,9 @@ def combine(
 ) -> None:
     """Launch; there is at least one head, and at least one split."""
     blocks = cutlass.Int32(out.shape[0]) * cutlass.Int32(out.shape[1])
-    kernel(out_parts, lse_parts, out, lse).launch(grid=[blocks, 1, 1], block=[GROUP, 1, 1], stream=stream, use_pdl=True)
+    kernel(out_parts, lse_parts, out, lse).launch(
+        grid=[blocks, 1, 1], block=[GROUP, 1, 1], stream=stream, use_pdl=overlaps()
+    )
 
 
 @cute.kernel
@@ -31,8 +34,7 @@ def kernel(out_parts: cute.Tensor, lse_parts: cute.Tensor, out: cute.Tensor, lse
     """
     thread, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
-    cute.arch.griddepcontrol_wait()
-    cute.arch.griddepcontrol_launch_dependents()
+    wait_for_previous_launch()
     heads = cutlass.Int32(out.shape[1])
     splits, sequence, head = cutlass.Int32(lse_parts.shape[0]), block // heads, block % heads
     most = cutlass.Float32(-math.inf)

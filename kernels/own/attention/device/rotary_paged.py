@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 from precast.kernels.own.attention.heads import VECTOR, Heads
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.vectors import ALIGN, at
 
 
@@ -44,7 +45,7 @@ class RotaryPaged:
         blocks = cutlass.max(cutlass.Int32(qkv.shape[0]) * self.heads.parts, 1)
         self.kernel(
             qkv, cos_sin, positions, slots, q, k_cache, v_cache, q_weight, k_weight, eps, k_scale, v_scale
-        ).launch(grid=[blocks, 1, 1], block=[self.heads.threads, 1, 1], stream=stream, use_pdl=True)
+        ).launch(grid=[blocks, 1, 1], block=[self.heads.threads, 1, 1], stream=stream, use_pdl=overlaps())
 
     @cute.kernel
     def kernel(
@@ -66,8 +67,7 @@ class RotaryPaged:
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         heads = self.heads
         token = heads.token(block)
         if token < qkv.shape[0]:

@@ -8,6 +8,7 @@ from typing import Any
 import cutlass.cute as cute
 
 from precast.kernels.own.device.functions import function_of
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.elementwise.device.tiled import Tiled, stand_ins, stream, tile_of
 from precast.kernels.own.tiles import Tile
 
@@ -23,11 +24,14 @@ class Apply(Tiled):
     def apply(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch."""
         blocks = self.blocks(out)
-        self.kernel(x, out).launch(grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream)
+        self.kernel(x, out).launch(
+            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
         """One tile."""
+        wait_for_previous_launch()
         self.each([x], out, self.function)
 
 

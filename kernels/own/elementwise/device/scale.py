@@ -7,6 +7,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.elementwise.device.tiled import Tiled, stand_ins, stream, tile_of
 
 
@@ -17,11 +18,14 @@ class Scale(Tiled):
     def scale(self, x: cute.Tensor, out: cute.Tensor, factor: cutlass.Float32, stream: Any) -> None:
         """Launch."""
         blocks = self.blocks(out)
-        self.kernel(x, out, factor).launch(grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream)
+        self.kernel(x, out, factor).launch(
+            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor, factor: cutlass.Float32) -> None:
         """One tile."""
+        wait_for_previous_launch()
         self.each([x], out, lambda x: x * factor)
 
 

@@ -8,6 +8,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.moe.device.rows import fake_choices, fake_matrix, fake_segments, fetch_rows, row_offset
 from precast.kernels.own.tiles import Tile
@@ -33,7 +34,7 @@ class MoePermute:
         """Launch; no tokens still take one block, which finds nothing to do."""
         blocks = cutlass.max(cutlass.Int32(x.shape[0]) * self.parts, 1)
         self.kernel(x, x_scale, rows, out, out_scale).launch(
-            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=True
+            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
         )
 
     @cute.kernel
@@ -49,8 +50,7 @@ class MoePermute:
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         tile = self.tile
         token = block // self.parts
         if token < x.shape[0]:

@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
 from cutlass.utils import SmemAllocator
 
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.scans import block_through
 from precast.kernels.own.moe.routing import BATCH, THREADS, WARPS, Shares, up
 from precast.kernels.own.rows import WARP
@@ -45,7 +46,7 @@ class MoeSort:
             block=[THREADS, 1, 1],
             cluster=[self.cluster, 1, 1],
             stream=stream,
-            use_pdl=True,
+            use_pdl=overlaps(),
         )
 
     @cute.kernel
@@ -70,8 +71,7 @@ class MoeSort:
         sums = cute.make_tensor(shared.allocate_array(cutlass.Int32, WARPS), cute.make_layout(WARPS))
         for i in cutlass.range(thread, WARPS * self.experts, THREADS, unroll=1):
             table[i] = cutlass.Int32(0)
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         capacity = cutlass.Int32(cute.size(sources))
         for i in cutlass.range(block * THREADS + thread, capacity, self.cluster * THREADS, unroll=1):
             sources[i] = cutlass.Int32(-1)

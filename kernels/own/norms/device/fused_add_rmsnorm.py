@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
 from precast.kernels.own.device.held_rows import HeldRows
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import matrix, vector
 from precast.kernels.own.rows import Split
 
@@ -28,7 +29,7 @@ class FusedAddRmsNorm(HeldRows):
     ) -> None:
         """Launch."""
         self.kernel(x, residual, weight, out, eps).launch(
-            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=True
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=overlaps()
         )
 
     @cute.kernel
@@ -38,8 +39,7 @@ class FusedAddRmsNorm(HeldRows):
         """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
         thread, _, _ = cute.arch.thread_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)

@@ -9,6 +9,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import Rows, matrix, vector
 from precast.kernels.own.rows import Split
 
@@ -23,12 +24,13 @@ class RmsNorm(Rows):
     def rmsnorm(self, x: cute.Tensor, weight: cute.Tensor, out: cute.Tensor, eps: cutlass.Float32, stream: Any) -> None:
         """Launch."""
         self.kernel(x, weight, out, eps).launch(
-            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=overlaps()
         )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, weight: cute.Tensor, out: cute.Tensor, eps: cutlass.Float32) -> None:
         """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
+        wait_for_previous_launch()
         thread, _, _ = cute.arch.thread_idx()
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:

@@ -10,6 +10,7 @@ from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 from precast.kernels.own.device import float8
 from precast.kernels.own.device.held_rows import HeldRows
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import matrix, vector
 from precast.kernels.own.device.vectors import at
 from precast.kernels.own.rows import Split
@@ -35,7 +36,7 @@ class RmsNormFp8(HeldRows):
     ) -> None:
         """Launch."""
         self.kernel(x, residual, weight, out, scale, eps).launch(
-            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=True
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=overlaps()
         )
 
     @cute.kernel
@@ -51,8 +52,7 @@ class RmsNormFp8(HeldRows):
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
         thread, _, _ = cute.arch.thread_idx()
         # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
-        cute.arch.griddepcontrol_wait()
-        cute.arch.griddepcontrol_launch_dependents()
+        wait_for_previous_launch()
         split, total, first = self.split, cute.size(x, mode=[0]), self.first()
         if first < total:
             row = split.row(first, thread)

@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
 from precast.kernels.own.device.float8_blocks import Float8Blocks, scales
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import matrix
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.float8 import BLOCK
@@ -21,11 +22,14 @@ class BlockQuantizer(Float8Blocks):
     @cute.jit
     def quantize_fp8(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor, stream: Any) -> None:
         """Launch."""
-        self.kernel(x, out, scale).launch(grid=[self.grid(x), 1, 1], block=[self.tile.threads, 1, 1], stream=stream)
+        self.kernel(x, out, scale).launch(
+            grid=[self.grid(x), 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """A part of one row. All loads are issued before the first store."""
+        wait_for_previous_launch()
         tile = self.tile
         row, first = self.position()
         if row < cute.size(x, mode=[0]):

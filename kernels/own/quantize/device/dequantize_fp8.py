@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 from precast.kernels.own.device.float8_blocks import scales
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import matrix
 from precast.kernels.own.device.vectors import ALIGN, at
 from precast.kernels.own.float8 import BLOCK
@@ -27,11 +28,14 @@ class Dequantizer:
     def dequantize_fp8(self, x: cute.Tensor, scale: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch; no rows still take one block, which finds nothing to do."""
         blocks = cutlass.max(cutlass.Int32(cute.size(x, mode=[0]) * self.parts), 1)
-        self.kernel(x, scale, out).launch(grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream)
+        self.kernel(x, scale, out).launch(
+            grid=[blocks, 1, 1], block=[self.tile.threads, 1, 1], stream=stream, use_pdl=overlaps()
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, scale: cute.Tensor, out: cute.Tensor) -> None:
         """A part of one row. All loads are issued before the first store."""
+        wait_for_previous_launch()
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         tile = self.tile

@@ -9,6 +9,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 from precast.kernels.own.device import float8
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import Rows, matrix
 from precast.kernels.own.device.vectors import at
 from precast.kernels.own.rows import Split
@@ -24,11 +25,14 @@ class TokenQuantizer(Rows):
     @cute.jit
     def quantize_fp8(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor, stream: Any) -> None:
         """Launch."""
-        self.kernel(x, out, scale).launch(grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream)
+        self.kernel(x, out, scale).launch(
+            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], stream=stream, use_pdl=overlaps()
+        )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
+        wait_for_previous_launch()
         thread, _, _ = cute.arch.thread_idx()
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:

@@ -10,6 +10,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
+from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
 from precast.kernels.own.device.rows import Rows, matrix
 from precast.kernels.own.rows import Split
 
@@ -28,12 +29,17 @@ class Reduce(Rows):
     def reduce(self, x: cute.Tensor, out: cute.Tensor, stream: Any) -> None:
         """Launch."""
         self.kernel(x, out).launch(
-            grid=[self.grid(x), 1, 1], block=[self.split.threads, 1, 1], cluster=self.cluster_shape, stream=stream
+            grid=[self.grid(x), 1, 1],
+            block=[self.split.threads, 1, 1],
+            cluster=self.cluster_shape,
+            stream=stream,
+            use_pdl=overlaps(),
         )
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor) -> None:
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
+        wait_for_previous_launch()
         thread, _, _ = cute.arch.thread_idx()
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:

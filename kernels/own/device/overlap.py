@@ -1,0 +1,22 @@
+"""A launch that may begin while the one before it ends: programmatic dependent launch, from sm_90 on."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.base_dsl import BaseDSL
+
+
+def overlaps() -> bool:
+    """Whether launches may overlap on the target that is compiled for."""
+    arch = BaseDSL._get_dsl().get_arch_enum()
+    return bool(arch.major >= 9)
+
+
+@cute.jit
+def wait_for_previous_launch() -> None:
+    """What a kernel does before it reads or writes: the launch before may still write what is read, or read what is
+    written. The next launch may then begin, and waits here."""
+    if cutlass.const_expr(overlaps()):
+        cute.arch.griddepcontrol_wait()
+        cute.arch.griddepcontrol_launch_dependents()
