@@ -25,7 +25,7 @@ from precast.loader.resolve.cache import Cache
 
 ENTRY = "__tvm_ffi_"
 # TVM-FFI's functions that allocate, give the allocator, or lead to any other function.
-_ALLOCATING = (b"TVMFFIEnvTensorAlloc", b"TVMFFIEnvGetDLPackManagedTensorAllocator", b"TVMFFIFunction", b"dlsym")
+_ALLOCATING = (b"TVMFFIEnvTensorAlloc", b"TVMFFIEnvGetDLPackManagedTensorAllocator", b"TVMFFIFunction")
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _TRIES = 3
 _RTLD_DI_LINKMAP = 2
@@ -123,10 +123,13 @@ class Libraries:
 def may_allocate(code: bytes) -> bool:
     """Whether a library may ask TVM-FFI for memory: what it takes from other libraries, it names.
 
-    >>> may_allocate(b"TVMFFIEnvGetStream"), may_allocate(b"TVMFFIEnvTensorAlloc")
+    >>> may_allocate(b"TVMFFIEnvGetStream"), may_allocate(b"TVMFFIEnvGetStream, TVMFFIEnvTensorAlloc")
     (False, True)
     """
-    return any(name in code for name in _ALLOCATING)
+    at = code.find(b"TVMFFI")
+    while at >= 0 and not code.startswith(_ALLOCATING, at):
+        at = code.find(b"TVMFFI", at + 1)
+    return at >= 0
 
 
 def runtime_for(cache: Cache, arch: str) -> Runtime:
