@@ -46,14 +46,16 @@ extern int __real_cudaLibraryUnload(void *library);
 extern int __real_cudaLaunchKernelExC(const runtime_config *config, const void *kernel, void **parameters);
 
 static struct {
+  int (*current)(void **context);
   int (*device)(int *device);
+  int (*count)(int *devices);
   int (*handle)(int *device, int ordinal);
   int (*context)(void *context, unsigned long long *number);
   int (*function)(void **function, const void *kernel);
   int (*launch)(const driver_config *config, void *function, void **parameters, void **extra);
 } driver;
-static const char *const NAMES[] = {"cuCtxGetDevice", "cuDeviceGet", "cuCtxGetId", "cuKernelGetFunction",
-                                    "cuLaunchKernelEx"};
+static const char *const NAMES[] = {"cuCtxGetCurrent", "cuCtxGetDevice",      "cuDeviceGetCount", "cuDeviceGet",
+                                    "cuCtxGetId",      "cuKernelGetFunction", "cuLaunchKernelEx"};
 static int handles[DEVICES]; /* 1 more than the driver's handle of an ordinal */
 static place places[FUNCTIONS];
 static atomic_int ready, unloaded; /* ready: 1 where the driver has all of it, -1 where it has not */
@@ -73,25 +75,33 @@ static int is_ready(void) {
   }
   if (state > 0) {
     __builtin_memcpy(&driver, found, sizeof driver);
-    for (int i = 0, handle; i < DEVICES && !driver.handle(&handle, i); ++i) handles[i] = handle + 1;
-    if (!handles[0]) return 0; /* the driver is not started yet: once more at the next call */
+    int count, handle;
+    if (driver.count(&count)) return 0; /* the driver is not started yet: once more at the next call */
+    for (int i = 0; i < count && i < DEVICES; ++i) handles[i] = driver.handle(&handle, i) ? 0 : handle + 1;
   }
   atomic_store_explicit(&ready, state, memory_order_release);
   return state > 0;
 }
 
-int __wrap_cudaGetDevice(int *device) {
+/* 1 more than the handle of the device whose context is current; 0 where none is. A tool that checks a program reports
+ * calls of the driver that fail, so none is made that has to. */
+static int current_handle(void) {
+  void *context;
   int handle;
-  if (is_ready() && !driver.device(&handle))
-    for (int i = 0; i < DEVICES && handles[i]; ++i)
-      if (handles[i] == handle + 1) return *device = i, 0;
+  if (!is_ready() || driver.current(&context) || !context || driver.device(&handle)) return 0;
+  return handle + 1;
+}
+
+int __wrap_cudaGetDevice(int *device) {
+  int handle = current_handle();
+  for (int i = 0; handle && i < DEVICES; ++i)
+    if (handles[i] == handle) return *device = i, 0;
   return __real_cudaGetDevice(device);
 }
 
 int __wrap_cudaSetDevice(int device) {
-  int handle;
-  if (device >= 0 && device < DEVICES && is_ready() && !driver.device(&handle) && handles[device] == handle + 1)
-    return 0;
+  int handle = current_handle();
+  if (handle && device >= 0 && device < DEVICES && handles[device] == handle) return 0;
   return __real_cudaSetDevice(device);
 }
 

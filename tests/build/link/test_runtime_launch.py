@@ -36,7 +36,7 @@ class Config(ctypes.Structure):
 class Seen(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("gets", "sets", "unloads", "launches", "functions", "driven")),
-        *((name, ctypes.c_int32) for name in ("device", "context", "missing", "failing")),
+        *((name, ctypes.c_int32) for name in ("device", "context", "missing", "failing", "refused")),
         *((name, ctypes.c_uint64) for name in ("function", "stream", "attributes")),
         ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("shared", ctypes.c_uint32),
         ("count", ctypes.c_uint32),
@@ -143,6 +143,17 @@ def test_a_driver_that_is_not_started_yet_is_tried_again(fresh: Runtime) -> None
     assert (fresh.launch(), fresh.device()) == (LEFT, -7)
     fresh.seen.failing = 0
     assert (fresh.launch(), fresh.device()) == (0, 0)
+
+
+def test_no_call_of_the_driver_is_made_that_has_to_fail(fresh: Runtime) -> None:
+    """A tool that checks programs reports each."""
+    for context in (1, 0, 1):
+        fresh.seen.context = context
+        fresh.device()
+        fresh.library["__wrap_cudaSetDevice"](1)
+        if context:
+            fresh.launch()
+    assert fresh.seen.refused == 0
 
 
 def test_more_kernels_than_there_is_room_for(fresh: Runtime) -> None:

@@ -18,9 +18,9 @@ typedef struct {
 } driver_config;
 
 struct {
-  int32_t gets, sets, unloads, launches; /* that reached the CUDA runtime */
-  int32_t functions, driven;             /* looked up in, and launched by the driver */
-  int32_t device, context, missing, failing;
+  int32_t gets, sets, unloads, launches;              /* that reached the CUDA runtime */
+  int32_t functions, driven;                          /* looked up in, and launched by the driver */
+  int32_t device, context, missing, failing, refused; /* refused: calls that the driver did not grant */
   uint64_t function, stream, attributes;
   uint32_t grid[3], block[3], shared, count;
 } seen;
@@ -29,13 +29,13 @@ static __thread int other_context; /* more than a thread's own number */
 void use_context(int number) { other_context = number; }
 static int context(void) { return other_context ? other_context : seen.context; }
 
-static int device(int *value) { return context() ? (*value = 40 + seen.device, 0) : 201; }
-static int handle(int *value, int ordinal) {
-  if (seen.failing == 3) return 3;
-  return ordinal < 4 ? (*value = 40 + ordinal, 0) : 101;
-}
+static int current(void **value) { return *value = (void *)(uintptr_t)context(), 0; }
+static int count(int *devices) { return *devices = 4, seen.failing == 3 ? 3 : 0; }
+static int refuse(int status) { return seen.refused++, status; }
+static int device(int *value) { return context() ? (*value = 40 + seen.device, 0) : refuse(201); }
+static int handle(int *value, int ordinal) { return ordinal < 4 ? (*value = 40 + ordinal, 0) : refuse(101); }
 static int number(void *of, unsigned long long *value) {
-  return of || !context() ? 201 : (*value = (unsigned long long)context(), 0);
+  return of || !context() ? refuse(201) : (*value = (unsigned long long)context(), 0);
 }
 static int function(void **value, const void *kernel) {
   __atomic_fetch_add(&seen.functions, 1, __ATOMIC_SEQ_CST);
@@ -57,10 +57,8 @@ int cudaGetDriverEntryPointByVersion(const char *name, void **found, unsigned ve
   static const struct {
     const char *name;
     void *function;
-  } all[] = {{"cuCtxGetDevice", device},
-             {"cuDeviceGet", handle},
-             {"cuCtxGetId", number},
-             {"cuKernelGetFunction", function},
+  } all[] = {{"cuCtxGetCurrent", current}, {"cuDeviceGetCount", count}, {"cuCtxGetDevice", device},
+             {"cuDeviceGet", handle},      {"cuCtxGetId", number},      {"cuKernelGetFunction", function},
              {"cuLaunchKernelEx", launch}};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     if (!strcmp(all[i].name, name) && version == 12000 && flags == 1)
