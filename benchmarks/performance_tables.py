@@ -213,6 +213,8 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     compiled = [row["ratio to torch.compile"] for row in rows if "ratio to torch.compile" in row]
     if compiled:
         yield f"The ratio to `torch.compile` is {_mean(compiled):.3f}, {min(compiled):.3f} at least."
+    if "note" in report:
+        yield report["note"]
     yield ""
     names = list(dict.fromkeys(name for row in rows for name in row["ms"]))
     head = ["tokens", *(f"{name}, ms" for name in names), "torch / ours", *(["compile / ours"] if compiled else [])]
@@ -278,8 +280,8 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
 
 def figures(report: Mapping[str, Any]) -> Iterator[str]:
     """Single figures of the loader, of starts and of large problems."""
-    yield "Each row is from one run of `benchmarks/loader.py` or `benchmarks/kernels.py`. The first was measured with"
-    yield "the call path in the loader's wheel, the others with the call path in the caches, where it was before."
+    yield "Each row is from one run of `benchmarks/loader.py`, `benchmarks/serving.py` or `benchmarks/kernels.py`. Those of a"
+    yield "call, the smallest kernel and the service are of that day, the others older."
     yield ""
     cells = [[row["what"], row["precast"], row["peers"]] for row in report["rows"]]
     yield from _table(["", "precast", "compared with"], cells)
