@@ -280,8 +280,8 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
 
 def figures(report: Mapping[str, Any]) -> Iterator[str]:
     """Single figures of the loader, of starts and of large problems."""
-    yield "Each row is from one run of `benchmarks/loader.py`, `benchmarks/serving.py` or `benchmarks/kernels.py`. Those of a"
-    yield "call, the smallest kernel and the service are of that day, the others older."
+    yield "Each row is from one run of `benchmarks/loader.py`, `benchmarks/serving.py` or `benchmarks/kernels.py`."
+    yield "Those of a call, the smallest kernel and the service are of that day, the others older."
     yield ""
     cells = [[row["what"], row["precast"], row["peers"]] for row in report["rows"]]
     yield from _table(["", "precast", "compared with"], cells)

@@ -5,9 +5,10 @@
  * launches. host_program_call is then an entry as an object has one: it checks its arguments as an object does, in the
  * same words, and launches on the current stream of TVM-FFI's environment.
  *
- * reader.c opens the code and trusts nothing in it, checks.c checks the arguments of a call, launches.c launches. They
- * are part of the call path and of libprecast. Nothing here uses Python, and nothing is linked against CUDA or TVM-FFI:
- * the caller gives the functions that are called there. */
+ * reader.c opens the code and trusts nothing in it, checks.c checks the arguments of a call, launches.c launches, and
+ * device_code.c loads what is launched and knows contexts. They are part of the call path and of libprecast. Nothing
+ * here uses Python, and nothing is linked against CUDA or TVM-FFI: the caller gives the functions that are called
+ * there. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

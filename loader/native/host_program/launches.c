@@ -1,23 +1,12 @@
 /* Launches: what a checked call launches, worked out from its numbers and given to the driver. */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "opened_program.h"
+#include "device_code.h"
 
-const char *const HOST_PROGRAM_DRIVER_NAMES[HOST_PROGRAM_DRIVER_COUNT] = {
-    "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel",       "cuKernelGetParamInfo", "cuKernelSetAttribute",
-    "cuCtxGetDevice",    "cuDeviceGet",     "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",  "cuCtxPopCurrent_v2",
-    "cuLaunchKernelEx",  "cuCtxGetId",      "cuKernelGetFunction",      "cuGetErrorName",       "cuGetErrorString",
-};
-
-enum {
-  SMALL = 48 << 10,
-  LARGEST = 232448
-}; /* shared memory: as much as a kernel may have without being asked, and the most */
-enum { NOWHERE = -1 };                               /* no device whose stream is given */
-enum { MAX_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };  /* attributes of a kernel */
-enum { CLUSTER = 4, OVERLAP = 6, NO_CONTEXT = 201 }; /* attributes of a launch; a status */
+enum { LARGEST = 232448 };         /* bytes of shared memory: the most that a kernel may have */
+enum { NOWHERE = -1 };             /* no device whose stream is given */
+enum { CLUSTER = 4, OVERLAP = 6 }; /* attributes of a launch */
 
 typedef struct {
   int32_t id, padding;
@@ -33,15 +22,6 @@ struct launch_config {
   launch_attribute *attributes;
   uint32_t count;
 };
-
-static int failed(const host_program *p, const char *what, int status) {
-  const char *name = NULL, *words = NULL;
-  char message[512];
-  p->driver.error_name(status, &name), p->driver.error_text(status, &words);
-  snprintf(message, sizeof message, "CUDA error %d (%s): %s, from %s", status, name ? name : "?", words ? words : "?",
-           what);
-  return raise_error(p, "CUDADialectError", message);
-}
 
 static int64_t floored(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 
@@ -123,98 +103,6 @@ static int64_t evaluate(const call *c, int64_t at, int *sound) {
   }
 }
 
-static void lock(host_program *p) {
-  while (atomic_flag_test_and_set_explicit(&p->loading, memory_order_acquire)) sched_yield();
-}
-static void unlock(host_program *p) { atomic_flag_clear_explicit(&p->loading, memory_order_release); }
-
-/* Load the device code, and hold what it says of its parameters against the program: wrongly packed parameters would be
- * read as addresses. */
-static int load(host_program *p) {
-  int status = 0;
-  if (!p->library) {
-    status = p->driver.load(&p->library, p->cubin, NULL, NULL, 0, NULL, NULL, 0);
-    if (status) return p->library = NULL, failed(p, "cuLibraryLoadData", status);
-  }
-  for (int i = 0; i < p->step_count; ++i) {
-    const step *s = &p->steps[i];
-    void *kernel;
-    if (atomic_load(&p->kernels[i])) continue;
-    if ((status = p->driver.kernel(&kernel, p->library, text(p, s->name))))
-      return failed(p, "cuLibraryGetKernel", status);
-    for (int k = 0; k <= s->parameter_count; ++k) {
-      size_t offset, size;
-      int more = !p->driver.parameter(kernel, (size_t)k, &offset, &size);
-      if (more != (k < s->parameter_count) ||
-          (more && ((int64_t)size < s->parameters[k].size || (int64_t)size >= s->parameters[k].size + 8)))
-        return raise_error(p, "RuntimeError",
-                           "the device code takes other parameters than the host program packs: rebuild the cache");
-    }
-    atomic_store(&p->kernels[i], kernel);
-  }
-  return 0;
-}
-
-/* A kernel that may use so much shared memory on a device, and clusters of any size. */
-static int prepare(host_program *p, int i, int device, int shared, void **kernel) {
-  *kernel = atomic_load_explicit(&p->kernels[i], memory_order_acquire);
-  if (*kernel && atomic_load_explicit(&p->prepared[i][device], memory_order_acquire) > shared) return 0;
-  int status = 0, handle = 0;
-  lock(p);
-  int found = load(p);
-  *kernel = atomic_load(&p->kernels[i]);
-  if (!found && atomic_load(&p->prepared[i][device]) <= shared) {
-    status = p->driver.device(&handle, device);
-    if (!status && shared > SMALL) status = p->driver.set(MAX_SHARED, shared, *kernel, handle);
-    if (!status) status = p->driver.set(NON_PORTABLE_CLUSTER, 1, *kernel, handle);
-    if (!status) atomic_store(&p->prepared[i][device], shared + 1);
-  }
-  unlock(p);
-  return found ? found : status ? failed(p, "cuKernelSetAttribute", status) : 0;
-}
-
-/* Make a device's primary context current where another is; entered says whether it did. */
-static int enter(host_program *p, int device, int *entered) {
-  *entered = 0;
-  if (!p->driver.current)
-    return raise_error(p, "LaunchError", "there was no CUDA driver when the kernel was opened: install it");
-  int current, handle, status = p->driver.current(&current);
-  if (status && status != NO_CONTEXT && status != 3) return failed(p, "cuCtxGetDevice", status);
-  int is_current = !status;
-  if ((status = p->driver.device(&handle, device))) return failed(p, "cuDeviceGet", status);
-  if (is_current && current == handle) {
-    unsigned long long number = 0;
-    uint64_t none = 0;
-    if (!p->driver.number(NULL, &number)) atomic_compare_exchange_strong(&p->numbers[device], &none, number);
-    return 0;
-  }
-  void *context = atomic_load(&p->contexts[device]);
-  if (!context) {
-    if ((status = p->driver.retain(&context, handle))) return failed(p, "cuDevicePrimaryCtxRetain", status);
-    atomic_store(&p->contexts[device], context);
-  }
-  if ((status = p->driver.push(context))) return failed(p, "cuCtxPushCurrent", status);
-  return *entered = 1, 0;
-}
-
-/* Whether the current context is the first one of a device that a launch came from. Contexts are known by their number,
- * which is never given twice. */
-static int in_first_context(const host_program *p, int device) {
-  unsigned long long current;
-  uint64_t first = atomic_load_explicit(&p->numbers[device], memory_order_relaxed);
-  return first && !p->driver.number(NULL, &current) && current == first;
-}
-
-/* What a kernel is launched by in the first context of a device: its function there, which the driver would have to
- * find for each launch of the kernel. */
-static void *function_of(host_program *p, int i, int device, void *kernel) {
-  void *function = atomic_load_explicit(&p->functions[i][device], memory_order_acquire);
-  if (function) return function;
-  if (p->driver.function(&function, kernel)) return kernel;
-  atomic_store_explicit(&p->functions[i][device], function, memory_order_release);
-  return function;
-}
-
 static int refuse(const host_program *p, const char *what, const int64_t *found, const char *most) {
   char message[256];
   snprintf(message, sizeof message,
@@ -269,7 +157,7 @@ static int make(const call *c, int number, void *stream, int in_first) {
     next += (size + 7) / 8 * 8;
   }
   if (!sound) return unsound(p);
-  int status = prepare(p, number, c->device, (int)shared, &kernel);
+  int status = prepare_kernel(p, number, c->device, (int)shared, &kernel);
   if (status) return status;
   launch_attribute attributes[2];
   struct launch_config config = {.stream = stream, .shared = (uint32_t)shared, .attributes = attributes};
@@ -289,7 +177,7 @@ static int make(const call *c, int number, void *stream, int in_first) {
   status = p->driver.launch(&config, function, parameters, NULL);
   if (status && function != kernel)
     status = p->driver.launch(&config, kernel, parameters, NULL); /* a stream of another */
-  return status ? failed(p, "cuLaunchKernelEx", status) : 0;
+  return status ? driver_failed(p, "cuLaunchKernelEx", status) : 0;
 }
 
 static int run(host_program *p, const TVMFFIAny *values, int32_t count, TVMFFIAny *result, int32_t on, void *stream) {
@@ -300,7 +188,7 @@ static int run(host_program *p, const TVMFFIAny *values, int32_t count, TVMFFIAn
   if (c.device < 0 || c.device >= DEVICES)
     return raise_error(p, "ValueError", "there is no such device: pass tensors of one of this machine's");
   in_first = in_first_context(p, c.device);
-  if (!in_first && (status = enter(p, c.device, &entered))) return status;
+  if (!in_first && (status = enter_device(p, c.device, &entered))) return status;
   if (on != c.device) stream = p->stream(kDLCUDA, c.device);
   for (int i = 0; !status && i < p->step_count; ++i) status = make(&c, i, stream, in_first);
   void *context;
@@ -322,8 +210,8 @@ int host_program_ready(host_program *p, int32_t device) {
   void *kernel, *context;
   if (device < 0 || device >= DEVICES)
     return raise_error(p, "ValueError", "there is no such device: name one of this machine's");
-  if ((status = enter(p, device, &entered))) return status;
-  for (int i = 0; !status && i < p->step_count; ++i) status = prepare(p, i, device, 0, &kernel);
+  if ((status = enter_device(p, device, &entered))) return status;
+  for (int i = 0; !status && i < p->step_count; ++i) status = prepare_kernel(p, i, device, 0, &kernel);
   if (entered) p->driver.pop(&context);
   return status;
 }

@@ -170,7 +170,7 @@ def test_more_kernels_than_there_is_room_for(fresh: Runtime) -> None:
 
 def test_threads_with_contexts_of_their_own(fresh: Runtime) -> None:
     """A kernel's function is that of one context, and no other thread's launch uses it."""
-    numbers = {}
+    numbers: dict[int, int] = {}
 
     def call(turn: int) -> None:
         number = numbers.setdefault(threading.get_ident(), len(numbers) + 1)
