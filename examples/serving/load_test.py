@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 _POLL = 0.02  # seconds between two looks at /healthz
+_UNDER_WAY = 5.0  # seconds that SIGTERM waits for a request
 _CACHE = "precast_cache_info{"
 _PATIENCE = 300.0  # seconds until a start or an end has failed
 Body = dict[str, Any]
@@ -131,6 +132,7 @@ class Traffic:
     answered: list[Answered] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
+    under_way: dict[int, Server] = field(default_factory=dict)  # by the client's thread
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _changing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -150,12 +152,15 @@ class Traffic:
             connection = connections.setdefault(
                 server.port, http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
             )
+            self.under_way[threading.get_ident()] = server
             try:
                 status, text = exchange(connection, "POST", "/generate", self.prompts[place])
             except (OSError, http.client.HTTPException) as error:
                 self.lost.append(f"{server.name}: {type(error).__name__}: {error}")
                 connection.close()
                 continue
+            finally:
+                del self.under_way[threading.get_ident()]
             right = status == 200 and json.loads(text) == server.expected[place]
             self.answered.append(Answered(server.name, status, right, began, time.monotonic()))
 
@@ -175,6 +180,12 @@ class Traffic:
         number = max(number, self.sent + more)
         while self.sent < number:
             time.sleep(0.001)
+
+    def wait_until_under_way(self, server: Server) -> None:
+        """Until a server has a request to answer; a few seconds at most."""
+        end = time.monotonic() + _UNDER_WAY
+        while server not in tuple(self.under_way.values()) and time.monotonic() < end:
+            time.sleep(0.0001)
 
 
 @contextmanager
@@ -248,6 +259,7 @@ def deploy(command: Sequence[str], options: argparse.Namespace, folder: Path) ->
             traffic.add(second)
             traffic.wait_for(6 * some, more=some)
             loads[first] = first.loads() - loads[first]
+            traffic.wait_until_under_way(first)
             signalled = time.monotonic()
             statuses = {"first": first.stop()}
             traffic.wait_for(options.requests, more=some)
