@@ -9,7 +9,9 @@ struct Vector {
 };
 
 __global__ void scale(Vector x, Vector out, float factor) {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
   int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
   if (i < x.size) out.data[i] = x.data[i] * factor;
 }

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +156,9 @@ def _dsl(x: Any, y: Any) -> Callable[[], float]:
         raise _Missing(str(error)) from None
 
 
-def _bare(x: Any, y: Any, *, overlap: bool = False) -> Callable[[], float]:
-    import torch
-
+@cache
+def _bare_launch() -> Any:
+    """The function of bare.cu."""
     if shutil.which("nvcc") is None:
         raise _Missing("nvcc is not on the PATH")
     with tempfile.TemporaryDirectory() as folder:
@@ -170,6 +170,15 @@ def _bare(x: Any, y: Any, *, overlap: bool = False) -> Callable[[], float]:
             raise _Missing(done.stderr.strip()[-300:])
         launch = ctypes.CDLL(str(library)).bare
     launch.restype = ctypes.c_double
+    return launch
+
+
+def _bare(x: Any, y: Any, *, overlap: bool = False) -> Callable[[], float]:
+    import torch
+
+    if overlap and torch.cuda.get_device_capability() < (9, 0):
+        raise _Missing("launches overlap from sm_90 on")
+    launch = _bare_launch()
     stream = torch.cuda.current_stream().cuda_stream
     arguments = [ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(SIZE)]
 

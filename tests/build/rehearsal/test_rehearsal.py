@@ -93,11 +93,11 @@ def harder() -> list[Made]:
     return _all(DERIVED)
 
 
-def _all(configs: list[tuple[str, dict[str, Value]]]) -> list[Made]:
+def _all(configs: list[tuple[str, dict[str, Value]]], target: Target = TARGET) -> list[Made]:
     toolchain = find_toolchain()
     variants = [
         Variant(
-            op=op, source=str(find(op)), config=config, target=TARGET,
+            op=op, source=str(find(op)), config=config, target=target,
             location=Location("here", 1, 1),
         )
         for op, config in configs
@@ -106,7 +106,8 @@ def _all(configs: list[tuple[str, dict[str, Value]]]) -> list[Made]:
 
 
 def _compile(variants: list[Variant]) -> Iterator[Any]:
-    worker = Worker(TARGET, {}, (), Profiles().of(TARGET))
+    target = variants[0].target
+    worker = Worker(target, {}, (), Profiles().of(target))
     try:
         for variant in variants:
             worker.send(Message(request_for(variant, 120)))
@@ -126,6 +127,13 @@ def test_the_plans_of_our_kernels_hold(made: list[Made]) -> None:
     for one in made:
         assert one.launch_plan is not None
         assert one.check(one.launch_plan) == one.written
+
+
+def test_before_sm_90_no_launch_overlaps_another() -> None:
+    """The same plan: only the object knows."""
+    (one,) = _all(CONFIGS[:1], Target.parse("sm_80"))
+    assert one.launch_plan is not None
+    assert [step.overlap for step in one.check(one.launch_plan).steps] == [False]
 
 
 def wrong(plan: LaunchPlan) -> list[LaunchPlan]:

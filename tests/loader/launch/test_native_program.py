@@ -17,6 +17,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import digest
 from precast.loader.contract.format.program.expression import Expression
 from precast.loader.contract.format.program.host_program import HostProgram
+from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Capability
 from precast.loader.errors import LaunchError, LoadError
 from precast.loader.launch.call_errors import raised
@@ -28,6 +29,7 @@ from precast.loader.launch.warm_up import Arguments
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import HOST, CacheWriter, Native, artifact
+from tests.helpers.exchange import CUDA, Fake
 from tests.helpers.gpu.launches import Launches, in_threads
 from tests.helpers.gpu.programs import CALLS, PROGRAM, PROGRAMS, SIGNATURE, STEP, call, expected, wrong_calls
 
@@ -47,11 +49,13 @@ def driver(native: Native, monkeypatch: pytest.MonkeyPatch) -> Launches:
     return Launches(native.launches())
 
 
-def cubin_of(native: Native, folder: Path, program: HostProgram = PROGRAM) -> tuple[Cache, Artifact]:
+def cubin_of(
+    native: Native, folder: Path, program: HostProgram = PROGRAM, signature: Signature = SIGNATURE
+) -> tuple[Cache, Artifact]:
     writer = CacheWriter()
     writer.runtime(*native.runtime())
     made = artifact(writer.keep(b"device code"), {}, symbol="first", kind="cubin", host=None)
-    writer.op("op", [replace(made, signature=SIGNATURE, program=program)], keys=())
+    writer.op("op", [replace(made, signature=signature, program=program)], keys=())
     cache = Cache(writer.write(folder))
     return cache, cache.op("op").artifacts[0]
 
@@ -101,6 +105,18 @@ def test_a_launch_that_fails_by_a_function_is_done_by_the_kernel(kernel: Kernel,
     assert launched_by(kernel, driver) == [0, 0]
     driver.fail("")
     assert launched_by(kernel, driver) == [1, 1]
+
+
+def test_the_stream_is_that_of_the_tensors_owner(native: Native, tmp_path: Path, driver: Launches) -> None:
+    there = [replace(a, device="cuda", dtype="float32") if a.kind == "tensor" else a for a in SIGNATURE.arguments]
+    signature = replace(SIGNATURE, arguments=tuple(there))
+    driver.expect(PROGRAM)
+    kernel = KernelOpener(lambda device: HERE).open(*_opened(cubin_of(native, tmp_path, PROGRAM, signature)))
+    for device in (0, 1, 0):
+        x, y = Fake(64, (17, 4), (CUDA, device)), Fake(64, (17,), (CUDA, device))
+        kernel(x, None, y, 4, True, 1.5, -2.0)
+        assert list(driver.recorded.stream[: driver.recorded.launches]) == [0x2000 + device] * 2
+        driver.take(PROGRAM)
 
 
 def test_it_launches_what_the_program_says(kernel: Kernel, driver: Launches) -> None:

@@ -30,7 +30,6 @@ class SiluAndMulFp8(Float8Blocks):
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor, scale: cute.Tensor) -> None:
         """A part of one row. All loads are issued before the first store."""
-        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         wait_for_previous_launch()
         tile = self.tile
         row, first = self.position()

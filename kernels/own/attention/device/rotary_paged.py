@@ -66,7 +66,6 @@ class RotaryPaged:
         """A part of one token."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
-        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         wait_for_previous_launch()
         heads = self.heads
         token = heads.token(block)

@@ -38,7 +38,6 @@ class MoeFinalize:
         """A part of one token."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
-        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         wait_for_previous_launch()
         tile = self.tile
         token = block // self.parts

@@ -49,7 +49,6 @@ class MoePermute:
         """A part of one token. The row's length is known, so that vectors that every thread has are not checked."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
-        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         wait_for_previous_launch()
         tile = self.tile
         token = block // self.parts

@@ -38,7 +38,6 @@ class FusedAddRmsNorm(HeldRows):
     ) -> None:
         """The rows of one block. All its threads take the same branch, so a barrier inside it is allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         wait_for_previous_launch()
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:

@@ -51,7 +51,6 @@ class RmsNormFp8(HeldRows):
     ) -> None:
         """The rows of one block. All its threads take the same branch, so barriers inside it are allowed."""
         thread, _, _ = cute.arch.thread_idx()
-        # Every block waits for the kernel before, whose results it reads; then the next one may be made ready.
         wait_for_previous_launch()
         split, total, first = self.split, cute.size(x, mode=[0]), self.first()
         if first < total:
