@@ -2,8 +2,9 @@
 
 Needs no GPU. FILE is its JSON, of one dtype or another. Of each dtype, ``--count`` variants are chosen, each the one
 that helps most after those before it. They are printed as rows of a manifest, with what they reach together. TUNING
-keeps the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants. With ``--add``
-nothing is chosen: the variants that TUNING has get the times of FILE at sizes that it lacks.
+keeps the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants; at fewer rows
+than any of FILE, those that TUNING had. With ``--add`` nothing is chosen: the variants that TUNING has get the times of
+FILE at sizes that it lacks.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ BANDS = ((1, 64), (65, 1024), (1025, 1 << 30))
 
 @dataclass(frozen=True)
 class Row:
-    """A size, torch's microseconds, and those of variants."""
+    """A size, torch's microseconds, infinite where they are not known, and those of variants."""
 
     problem: Mapping[str, int]
     torch: float
@@ -78,14 +79,15 @@ def fraction(line: Mapping[str, Any]) -> float:
 
 
 def choose(rows: Sequence[Row], count: int, first: Sequence[str] = ()) -> Iterator[str]:
-    """Variants, each the one that helps most after those before it; a size that is far from its best counts for more.
+    """Variants, each the one that helps most after those before it; a size that is far from its best, or from torch
+    where that is quicker, counts for more.
 
     >>> rows = [Row({}, 1.0, {"a": 1.0, "b": 2.0}), Row({}, 1.0, {"b": 1.0, "c": 3.0})]
     >>> list(choose(rows, 2)), list(choose(rows, 2, ["c"]))
     (['b', 'a'], ['c', 'b'])
     """
-    best = [min(row.times.values()) for row in rows]
-    so_far = [3 * one for one in best]
+    best = [min(row.torch, *row.times.values()) for row in rows]
+    so_far = [3 * min(row.times.values()) for row in rows]
     left = {name for row in rows for name in row.times}
     wanted = list(first)
     for _ in range(min(count, len(left))):
@@ -110,7 +112,7 @@ def reached(rows: Sequence[Row], chosen: Sequence[str]) -> str:
     words = []
     names = set(chosen)
     for least, most in BANDS:
-        own = [row for row in rows if least <= row.problem["m"] <= most]
+        own = [row for row in rows if least <= row.problem["m"] <= most and row.torch < math.inf]
         held = [(min((t for n, t in row.times.items() if n in names), default=math.inf), row) for row in own]
         ratios = [row.torch / took for took, row in held if took < math.inf]
         of_best = [min(row.times.values()) / took for took, row in held if took < math.inf]
@@ -140,6 +142,30 @@ def added(file: TuningFile, measured: Group) -> TuningFile:
         candidates.append(replace(own, times={**own.times, **further}))
     grown = replace(group, candidates=tuple(candidates))
     return replace(file, groups=tuple(grown if one is group else one for one in file.groups))
+
+
+def few_rows(old: Group, codes: Mapping[str, str], least: int) -> list[Row]:
+    """What a tuning file has of sizes with fewer rows than ``least``, for the variants whose device code is the same.
+
+    Parameters
+    ----------
+    old
+        A group of the file.
+    codes
+        The digests of the device code of today's variants, by their names.
+    least
+        The fewest rows that were measured anew.
+    """
+    from gemm_candidates import tuned
+
+    found: dict[Sizes, dict[str, float]] = {}
+    for one in old.candidates:
+        name = tuned({**old.config, **one.tuned})
+        if codes.get(name) == one.code:
+            for sizes, took in one.times.items():
+                if dict(sizes)["m"] < least:
+                    found.setdefault(sizes, {})[name] = took
+    return [Row(dict(sizes), math.inf, times) for sizes, times in sorted(found.items())]
 
 
 def times_of(name: str, rows: Sequence[Row]) -> dict[Sizes, float]:
@@ -226,6 +252,10 @@ def main() -> int:
         if options.add:
             file = added(file, group_of(plain, cache, rows, gpu, keys))
             continue
+        codes = {name: code_digest(cache.read(artifact.blob)) for name, artifact in plain.items()}
+        least = min(row.problem["m"] for row in rows)
+        empty = group_of(plain, cache, (), gpu, keys)
+        rows += [row for old in file.groups if old.identity == empty.identity for row in few_rows(old, codes, least)]
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
         first = [options.first] if options.first in plain else []
         chosen = list(choose(rows, options.count, first))

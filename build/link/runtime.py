@@ -1,7 +1,7 @@
 """The runtime library: the one small library that every variant of a cache is linked against.
 
 It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c`` and the short
-ways of ``runtime_launch.c``, which wrap functions of the CUDA runtime. Its name contains the digest of all inputs, so
+ways of ``runtime_driver.c``, which wrap functions of the CUDA runtime. Its name contains the digest of all inputs, so
 that caches of different builds work in one process, each with its own.
 """
 
@@ -20,8 +20,12 @@ from precast.build.link.toolchain import Toolchain, file_digest
 from precast.loader.contract.format.artifact import Host
 from precast.loader.contract.format.config import canonical
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "runtime_launch.c"))
-_WRAPPED = ("cudaGetDevice", "cudaSetDevice", "cudaLibraryUnload", "cudaLaunchKernelExC")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "runtime_driver.c"))
+_WRAPPED = (
+    "cudaDeviceGetAttribute", "cudaGetDevice", "cudaGetDeviceCount", "cudaGetDriverEntryPointByVersion",
+    "cudaKernelSetAttributeForDevice", "cudaLaunchKernelExC", "cudaLibraryGetKernel", "cudaLibraryLoadData",
+    "cudaLibraryUnload", "cudaSetDevice",
+)  # fmt: skip
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
 # The CUDA runtime's symbols stay local: another copy in the process, such as torch's, must not be used or changed.
 SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
