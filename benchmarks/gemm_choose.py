@@ -156,16 +156,21 @@ def few_rows(old: Group, codes: Mapping[str, str], least: int) -> list[Row]:
     least
         The fewest rows that were measured anew.
     """
-    from gemm_candidates import tuned
-
     found: dict[Sizes, dict[str, float]] = {}
     for one in old.candidates:
-        name = tuned({**old.config, **one.tuned})
+        name = tuned_name({**old.config, **one.tuned})
         if codes.get(name) == one.code:
             for sizes, took in one.times.items():
                 if dict(sizes)["m"] < least:
                     found.setdefault(sizes, {})[name] = took
     return [Row(dict(sizes), math.inf, times) for sizes, times in sorted(found.items())]
+
+
+def tuned_name(config: Mapping[str, Any]) -> str:
+    """What ``gemm_candidates.py`` calls a variant."""
+    from gemm_candidates import tuned
+
+    return tuned(config)
 
 
 def times_of(name: str, rows: Sequence[Row]) -> dict[Sizes, float]:
@@ -221,8 +226,6 @@ def manifest_rows(configs: Sequence[Mapping[str, Any]]) -> str:
 
 def main() -> int:
     """Choose, print, write."""
-    from gemm_candidates import tuned
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
@@ -241,7 +244,7 @@ def main() -> int:
     measured = [rows_of([one]) for one in options.files] if options.add else [rows_of(options.files)]
     for dtype, rows in (item for found in measured for item in found.items()):
         plain = {
-            tuned(a.config): a
+            tuned_name(a.config): a
             for a in listed.artifacts
             if a.target == TARGET and a.kind == "object" and PLAIN.items() <= a.config.items()
             if (a.config["dtype"], a.config["out_dtype"]) == (dtype, "bfloat16")

@@ -1,10 +1,11 @@
-"""Further sizes for the variants of a tuning file: what ``benchmarks/gemm_choose.py --add`` keeps, adds and refuses."""
+"""What ``benchmarks/gemm_choose.py`` keeps of a tuning file, adds to it, and refuses."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,16 @@ TIMES = {"a": {1: 1.0}, "b": {1: 2.0}}
 
 
 @pytest.fixture
-def added(monkeypatch: pytest.MonkeyPatch) -> Add:
-    """A function of the program, which imports others beside it."""
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program, which imports others beside it."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    function: Add = importlib.import_module("gemm_choose").added
+    return importlib.import_module("gemm_choose")
+
+
+@pytest.fixture
+def added(program: Any) -> Add:
+    """A function of the program."""
+    function: Add = program.added
     return function
 
 
@@ -57,3 +64,20 @@ def test_times_of_another_gpu_are_refused(added: Add) -> None:
     file = TuningFile(groups=(replace(group(TIMES), gpu="NVIDIA B200"),))
     with pytest.raises(SystemExit, match="TUNING has no variants of this kind: choose some, without --add"):
         added(file, group(TIMES))
+
+
+def test_fewer_rows_than_were_measured_keep_their_times(program: Any) -> None:
+    """Those of the device code that is built today; torch's time is not in the file."""
+    usual = {"swap": False, "cluster": [1, 1], "split": 1, "residents": 1, "pingpong": False, "swizzle": 0}
+    names = {}
+    candidates = []
+    for width, code in ((64, "0"), (128, "1")):
+        tuned = {"library": "precast", "tile": [8, width], **usual}
+        names[width] = program.tuned_name(tuned)
+        times = {sizes_of({"m": m}): float(m * width) for m in (8, 16, 64)}
+        candidates.append(Candidate(tuned=tuned, code=code * 16, date="2026-01-01T00:00:00Z", times=times))
+    old = replace(group({}), candidates=tuple(candidates))
+    rows = program.few_rows(old, {names[64]: "0" * 16, names[128]: "2" * 16}, 64)
+    assert [(row.problem, row.times) for row in rows] == [({"m": m}, {names[64]: float(m * 64)}) for m in (8, 16)]
+    assert list(program.choose([*rows, program.Row({"m": 64}, 1.0, {"b": 1.0})], 2)) == [names[64], "b"]
+    assert program.reached(rows, list(names.values())) == ""

@@ -93,7 +93,9 @@ class Runtime:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runtime") / "runtime.so"
     flags = [flag for flag in runtime.COMPILE if "visibility" not in flag]
-    flags += [f"-Ddl{name}=stand_in_{stands}" for name, stands in (("open", "open"), ("sym", "symbol"), ("close", "close"))]
+    flags += [
+        f"-Ddl{name}=stand_in_{stands}" for name, stands in (("open", "open"), ("sym", "symbol"), ("close", "close"))
+    ]
     subprocess.run(["gcc", *flags, "-Wno-pedantic", "-shared", SOURCE, STAND_IN, "-o", path], check=True)
     return path
 

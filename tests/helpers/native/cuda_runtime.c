@@ -79,7 +79,7 @@ static int find(const char *name, void **found, int version, unsigned long long 
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     if (!strcmp(all[i].name, name) && version == 12000 && flags == 1)
       return *found = seen.missing == 1 ? NULL : all[i].function, *result = seen.missing == 1, 0;
-  return 500;
+  return *found = NULL, *result = 1, 0;
 }
 
 void *stand_in_open(const char *name, int mode) { /* only if it is open already, or a program without it would end */
