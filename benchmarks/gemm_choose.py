@@ -31,6 +31,7 @@ from precast.loader.resolve.cache import Cache
 KEPT = 1.3  # times the best of a size: what takes longer is not in the file, and so counts as the slowest
 PLAIN = {"batched": False, "epilogue": "", "a_major": "k", "b_major": "k", "out_major": "n", "weights": False}
 TARGET = Target.parse("sm_90a")
+USEFUL = 0.005  # of a time: how much quicker than all others a variant has to be somewhere
 FEW = 1e-3  # of a result, which differ by the order in which sums were made, are not a fault of the kernel
 BANDS = ((1, 64), (65, 1024), (1025, 1 << 30))
 
@@ -105,6 +106,25 @@ def choose(rows: Sequence[Row], count: int, first: Sequence[str] = ()) -> Iterat
         left.discard(chosen)
         so_far = [min(held, row.times.get(chosen, held)) for held, row in zip(so_far, rows, strict=True)]
         yield chosen
+
+
+def pruned(rows: Sequence[Row], chosen: Sequence[str], least: float = USEFUL) -> list[str]:
+    """Without the variants that are nowhere quicker than the best of the others by more than a part.
+
+    >>> rows = [Row({}, 1.0, {"a": 1.0, "b": 1.001}), Row({}, 1.0, {"b": 1.0, "c": 0.9})]
+    >>> pruned(rows, ["a", "b", "c"])
+    ['b', 'c']
+    """
+    left = list(chosen)
+    for name in chosen:
+        others = set(left) - {name}
+        for row in rows:
+            rest = min((took for other, took in row.times.items() if other in others), default=math.inf)
+            if row.times.get(name, math.inf) * (1 + least) < rest:
+                break
+        else:
+            left.remove(name)
+    return left
 
 
 def reached(rows: Sequence[Row], chosen: Sequence[str]) -> str:
@@ -232,6 +252,7 @@ def main() -> int:
     parser.add_argument("-o", dest="out", type=Path, metavar="TUNING", help="a tuning file: it keeps other groups")
     parser.add_argument("--add", action="store_true", help="further sizes for the variants that TUNING has")
     parser.add_argument("--count", type=int, default=90, help="variants of a dtype")
+    parser.add_argument("--keep", action="store_true", help="the variants that TUNING has, and further ones")
     parser.add_argument("--first", default="operators 64x256 cluster=[2,1]", help="the variant that the author prefers")
     parser.add_argument("--driver", default="", help="of the GPU that measured")
     options = parser.parse_args()
@@ -258,12 +279,17 @@ def main() -> int:
         codes = {name: code_digest(cache.read(artifact.blob)) for name, artifact in plain.items()}
         least = min(row.problem["m"] for row in rows)
         empty = group_of(plain, cache, (), gpu, keys)
-        rows += [row for old in file.groups if old.identity == empty.identity for row in few_rows(old, codes, least)]
+        old = next((one for one in file.groups if one.identity == empty.identity), empty)
+        rows += few_rows(old, codes, least)
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
-        first = [options.first] if options.first in plain else []
+        kept = [tuned_name({**old.config, **one.tuned}) for one in old.candidates] if options.keep else []
+        first = [name for name in dict.fromkeys([options.first, *kept]) if name in plain]
         chosen = list(choose(rows, options.count, first))
         for count in range(10, len(chosen) + 10, 10):
             print(f"{min(count, len(chosen)):>5}  {reached(rows, chosen[:count])}")
+        useful = [name for name in pruned(rows, chosen) if name != options.first]
+        chosen = [name for name in chosen if name in useful or name == options.first]
+        print(f"{len(chosen):>5}  useful: {reached(rows, chosen)}")
         print(manifest_rows([plain[name].config for name in chosen]))
         group = group_of({name: plain[name] for name in chosen}, cache, rows, gpu, keys)
         others = [one for one in file.groups if one.identity != group.identity]
