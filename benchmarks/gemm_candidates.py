@@ -352,7 +352,7 @@ def main() -> int:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="what is found; sizes that it has are not measured")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--out-dtype", default="bfloat16")
     parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE")
@@ -377,6 +377,8 @@ def main() -> int:
         names = [name for name in names if name not in known]
     print(f"{len(names)} variants, {len(sizes(arguments.layers))} sizes: torch us, best us, torch / best", flush=True)
     found: dict[str, Any] = {"dtype": arguments.dtype, "sizes": {}, "wrong": []}
+    if arguments.json and arguments.json.is_file():
+        found = json.loads(arguments.json.read_text())
     run(arguments, names, found)
     wrong = {line["wrong"] for line in found["wrong"]}
     rows = [(row["torch"], min(row["times"].values())) for row in found["sizes"].values() if row["times"]]

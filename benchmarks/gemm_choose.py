@@ -31,7 +31,8 @@ from precast.loader.resolve.cache import Cache
 KEPT = 1.3  # times the best of a size: what takes longer is not in the file, and so counts as the slowest
 PLAIN = {"batched": False, "epilogue": "", "a_major": "k", "b_major": "k", "out_major": "n", "weights": False}
 TARGET = Target.parse("sm_90a")
-USEFUL = 0.005  # of a time: how much quicker than all others a variant has to be somewhere
+FIRST = ("operators 64x256 cluster=[2,1]", "operators 128x256 cluster=[2,1]")  # of bfloat16, and of float8
+USEFUL = 0.01  # of a time: how much quicker than all others a variant has to be somewhere
 FEW = 1e-3  # of a result, which differ by the order in which sums were made, are not a fault of the kernel
 BANDS = ((1, 64), (65, 1024), (1025, 1 << 30))
 
@@ -253,7 +254,7 @@ def main() -> int:
     parser.add_argument("--add", action="store_true", help="further sizes for the variants that TUNING has")
     parser.add_argument("--count", type=int, default=90, help="variants of a dtype")
     parser.add_argument("--keep", action="store_true", help="the variants that TUNING has, and further ones")
-    parser.add_argument("--first", default="operators 64x256 cluster=[2,1]", help="the variant that the author prefers")
+    parser.add_argument("--first", nargs="*", default=FIRST, help="variants that the author prefers, where there are")
     parser.add_argument("--driver", default="", help="of the GPU that measured")
     options = parser.parse_args()
     cache = Cache(options.cache)
@@ -283,12 +284,12 @@ def main() -> int:
         rows += few_rows(old, codes, least)
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
         kept = [tuned_name({**old.config, **one.tuned}) for one in old.candidates] if options.keep else []
-        first = [name for name in dict.fromkeys([options.first, *kept]) if name in plain]
+        first = [name for name in dict.fromkeys([*options.first, *kept]) if name in plain]
         chosen = list(choose(rows, options.count, first))
         for count in range(10, len(chosen) + 10, 10):
             print(f"{min(count, len(chosen)):>5}  {reached(rows, chosen[:count])}")
-        useful = [name for name in pruned(rows, chosen) if name != options.first]
-        chosen = [name for name in chosen if name in useful or name == options.first]
+        useful = {*options.first, *pruned(rows, chosen)}
+        chosen = [name for name in chosen if name in useful]
         print(f"{len(chosen):>5}  useful: {reached(rows, chosen)}")
         print(manifest_rows([plain[name].config for name in chosen]))
         group = group_of({name: plain[name] for name in chosen}, cache, rows, gpu, keys)

@@ -72,7 +72,7 @@ def test_fewer_rows_than_were_measured_keep_their_times(program: Any) -> None:
     names = {}
     candidates = []
     for width, code in ((64, "0"), (128, "1")):
-        tuned = {"library": "precast", "tile": [8, width], **usual}
+        tuned: dict[str, Any] = {"library": "precast", "tile": [8, width], **usual}
         names[width] = program.tuned_name(tuned)
         times = {sizes_of({"m": m}): float(m * width) for m in (8, 16, 64)}
         candidates.append(Candidate(tuned=tuned, code=code * 16, date="2026-01-01T00:00:00Z", times=times))
