@@ -1,4 +1,4 @@
-/* What a compiled kernel asks of the CUDA runtime, answered by the driver alone.
+/* What a compiled kernel requests of the CUDA runtime, answered by the driver alone.
  *
  * The first call of a copy of the CUDA runtime prepares it, which takes longer than to load and launch a kernel. So the
  * few functions that a kernel's host code calls at its first and at every other call go to the driver, which a process
