@@ -1,10 +1,11 @@
 """Every variant of ``gemm`` in a cache beside torch's: ``python benchmarks/gemm_candidates.py CACHE --json FILE``.
 
 Needs a GPU, torch and the loader, and no compiler. The sizes are those of ``gemm-seen.yaml``: its layers, each at some
-numbers of rows, in a random order, so that a run that was ended by ``--seconds`` is a fair sample. At each, the
-variants whose estimate is not hopeless are timed by CUDA graphs with a cold L2 cache: all with a few launches, then
-those near the best with more, in turns with torch, and their results are compared. They are measured in a process of
-its own: a variant that hangs or faults costs itself alone. It is named, and the process starts again without it.
+numbers of rows, in a random order, so that a run that was ended by ``--seconds`` is a fair sample; the next measures
+those that FILE lacks. At each, the variants whose estimate is not hopeless are timed by CUDA graphs with a cold L2
+cache: all with a few launches, then those near the best with more, in turns with torch, and their results are compared.
+They are measured in a process of its own: a variant that hangs or faults costs itself alone. It is named, and the
+process starts again without it.
 ``benchmarks/gemm_choose.py`` makes a tuning file of FILE, and names the variants that it needs. Exit status 1: some are
 wrong or hang.
 """
@@ -379,6 +380,8 @@ def main() -> int:
     found: dict[str, Any] = {"dtype": arguments.dtype, "sizes": {}, "wrong": []}
     if arguments.json and arguments.json.is_file():
         found = json.loads(arguments.json.read_text())
+        if found["dtype"] != arguments.dtype:
+            raise SystemExit(f"{arguments.json} is of {found['dtype']}, not {arguments.dtype}: name another file")
     run(arguments, names, found)
     wrong = {line["wrong"] for line in found["wrong"]}
     rows = [(row["torch"], min(row["times"].values())) for row in found["sizes"].values() if row["times"]]

@@ -87,6 +87,8 @@ def choose(rows: Sequence[Row], count: int, first: Sequence[str] = ()) -> Iterat
     >>> rows = [Row({}, 1.0, {"a": 1.0, "b": 2.0}), Row({}, 1.0, {"b": 1.0, "c": 3.0})]
     >>> list(choose(rows, 2)), list(choose(rows, 2, ["c"]))
     (['b', 'a'], ['c', 'b'])
+    >>> list(choose([Row({}, 0.5, {"a": 1.2, "b": 1.0}), Row({}, 2.0, {"a": 1.0, "b": 1.3})], 1))
+    ['b']
     """
     best = [min(row.torch, *row.times.values()) for row in rows]
     so_far = [3 * min(row.times.values()) for row in rows]
@@ -165,22 +167,23 @@ def added(file: TuningFile, measured: Group) -> TuningFile:
     return replace(file, groups=tuple(grown if one is group else one for one in file.groups))
 
 
-def few_rows(old: Group, codes: Mapping[str, str], least: int) -> list[Row]:
+def few_rows(old: Group, today: Group, least: int) -> list[Row]:
     """What a tuning file has of sizes with fewer rows than ``least``, for the variants whose device code is the same.
 
     Parameters
     ----------
     old
         A group of the file.
-    codes
-        The digests of the device code of today's variants, by their names.
+    today
+        The variants as they are built today.
     least
         The fewest rows that were measured anew.
     """
+    codes = {one.identity: one.code for one in today.candidates}
     found: dict[Sizes, dict[str, float]] = {}
     for one in old.candidates:
-        name = tuned_name({**old.config, **one.tuned})
-        if codes.get(name) == one.code:
+        if codes.get(one.identity) == one.code:
+            name = tuned_name({**old.config, **one.tuned})
             for sizes, took in one.times.items():
                 if dict(sizes)["m"] < least:
                     found.setdefault(sizes, {})[name] = took
@@ -277,13 +280,11 @@ def main() -> int:
         if options.add:
             file = added(file, group_of(plain, cache, rows, gpu, keys))
             continue
-        codes = {name: code_digest(cache.read(artifact.blob)) for name, artifact in plain.items()}
-        least = min(row.problem["m"] for row in rows)
-        empty = group_of(plain, cache, (), gpu, keys)
-        old = next((one for one in file.groups if one.identity == empty.identity), empty)
-        rows += few_rows(old, codes, least)
+        today = group_of(plain, cache, (), gpu, keys)
+        old = next((one for one in file.groups if one.identity == today.identity), today)
+        rows += few_rows(old, today, min(row.problem["m"] for row in rows))
         print(f"{dtype}: {len(plain)} variants, {len(rows)} sizes; all: {reached(rows, list(plain))}")
-        kept = [tuned_name({**old.config, **one.tuned}) for one in old.candidates] if options.keep else []
+        kept = [tuned_name({**old.config, **one.tuned}) for one in old.candidates if options.keep]
         first = [name for name in dict.fromkeys([*options.first, *kept]) if name in plain]
         chosen = list(choose(rows, options.count, first))
         for count in range(10, len(chosen) + 10, 10):

@@ -1,8 +1,8 @@
 """The runtime library: the one small library that every variant of a cache is linked against.
 
-It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c`` and the short
-ways of ``runtime_driver.c``, which wrap functions of the CUDA runtime. Its name contains the digest of all inputs, so
-that caches of different builds work in one process, each with its own.
+It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``, and
+``runtime_driver.c``, by which the driver answers in place of the CUDA runtime. Its name contains the digest of all
+inputs, so that caches of different builds work in one process, each with its own.
 """
 
 from __future__ import annotations

@@ -80,9 +80,9 @@ static int (*find)(const char *name, void **function, int version, unsigned long
 static int handles[DEVICES]; /* 1 more than the driver's handle of an ordinal */
 static place places[FUNCTIONS];
 static int devices;
-static atomic_int ready;    /* 1 where the driver is started and has all of it, -1 where it has not */
-static atomic_int unloaded; /* a library was */
-static atomic_int real; /* a library was loaded by the CUDA runtime, which then loads all: it keeps a list of its own */
+static atomic_int ready;      /* 1 where the driver is started and has all of it, -1 where it has not */
+static atomic_int unloaded;   /* a library was */
+static atomic_int by_runtime; /* the CUDA runtime loaded a library; it then loads and unloads all */
 
 /* Whether the driver is started and has all that is used here. Threads that come at once write the same. */
 static int is_ready(void) {
@@ -159,20 +159,20 @@ int __wrap_cudaGetDriverEntryPointByVersion(const char *name, void **function, u
 
 int __wrap_cudaLibraryLoadData(void **library, const void *code, int *jit, void **jit_values, unsigned jit_count,
                                int *options, void **values, unsigned count) {
-  if (is_ready() && !jit_count && !count && !atomic_load(&real))
+  if (is_ready() && !jit_count && !count && !atomic_load(&by_runtime))
     return driver.load(library, code, NULL, NULL, 0, NULL, NULL, 0);
-  atomic_store(&real, 1);
+  atomic_store(&by_runtime, 1);
   return __real_cudaLibraryLoadData(library, code, jit, jit_values, jit_count, options, values, count);
 }
 
 int __wrap_cudaLibraryGetKernel(void **kernel, void *library, const char *name) {
-  if (is_ready() && !atomic_load(&real)) return driver.kernel(kernel, library, name);
+  if (is_ready() && !atomic_load(&by_runtime)) return driver.kernel(kernel, library, name);
   return __real_cudaLibraryGetKernel(kernel, library, name);
 }
 
 int __wrap_cudaLibraryUnload(void *library) {
   atomic_store(&unloaded, 1);
-  return is_ready() && !atomic_load(&real) ? driver.unload(library) : __real_cudaLibraryUnload(library);
+  return is_ready() && !atomic_load(&by_runtime) ? driver.unload(library) : __real_cudaLibraryUnload(library);
 }
 
 int __wrap_cudaKernelSetAttributeForDevice(void *kernel, int attribute, int value, int device) {

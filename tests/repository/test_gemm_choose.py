@@ -77,7 +77,8 @@ def test_fewer_rows_than_were_measured_keep_their_times(program: Any) -> None:
         times = {sizes_of({"m": m}): float(m * width) for m in (8, 16, 64)}
         candidates.append(Candidate(tuned=tuned, code=code * 16, date="2026-01-01T00:00:00Z", times=times))
     old = replace(group({}), candidates=tuple(candidates))
-    rows = program.few_rows(old, {names[64]: "0" * 16, names[128]: "2" * 16}, 64)
+    today = replace(old, candidates=(candidates[0], replace(candidates[1], code="2" * 16)))
+    rows = program.few_rows(old, today, 64)
     assert [(row.problem, row.times) for row in rows] == [({"m": m}, {names[64]: float(m * 64)}) for m in (8, 16)]
     assert list(program.choose([*rows, program.Row({"m": 64}, 1.0, {"b": 1.0})], 2)) == [names[64], "b"]
     assert program.reached(rows, list(names.values())) == ""

@@ -173,7 +173,7 @@ def test_the_driver_loads_a_library(fresh: Runtime) -> None:
 
 @pytest.mark.parametrize("unusual", [{"jit": 1}, {"options": 1}])
 def test_a_library_with_options_is_the_runtimes(fresh: Runtime, unusual: dict[str, int]) -> None:
-    """Its list of libraries then has to know what is asked of them."""
+    """It then loads and unloads all."""
     library = fresh.library_of(0x1000, **unusual)
     assert (library, fresh.kernel_of(library), fresh.seen.others) == (0x1002, 0x1002, 2)
     assert fresh.library["__wrap_cudaLibraryUnload"](ctypes.c_void_p(library)) == 0 and fresh.seen.unloads == 1
@@ -225,7 +225,7 @@ def test_a_driver_that_is_not_started_yet_is_tried_again(fresh: Runtime, failing
     fresh.seen.failing = 0
     assert (fresh.launch(), fresh.device()) == (0, 0)
     library = fresh.library_of(0x3000)
-    assert (library, fresh.kernel_of(library)) == (0x3002, 0x3002), "its list stays in use"
+    assert (library, fresh.kernel_of(library)) == (0x3002, 0x3002), "the runtime still loads all"
 
 
 def test_no_call_of_the_driver_is_made_that_has_to_fail(fresh: Runtime) -> None:
