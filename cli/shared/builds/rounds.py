@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from precast.build.errors import OutputError
-from precast.build.watch.fingerprints import Fingerprints, changed, modified_since
+from precast.build.watch.fingerprints import Fingerprint, Fingerprints, changed, modified_since
 from precast.build.watch.input_files import manifest_files, plan_files
 from precast.cli.shared.builds.display import print_failures, print_report, totals
 from precast.cli.shared.builds.run import BuildRequest, Result, sigterm_as_ctrl_c
@@ -34,6 +34,7 @@ class Watch:
     sleep: Callable[[float], None] = time.sleep
     _paths: frozenset[str] = frozenset()
     _fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    _seen: dict[str, Fingerprint] = field(default_factory=dict)  # at the end of the last round
     _warned: set[str] = field(default_factory=set)
 
     def run(self) -> NoReturn:
@@ -64,8 +65,8 @@ class Watch:
             line = "not built, waiting for a change"
         if not self.as_json:
             print(f"{time.strftime('%H:%M:%S')} {_reason(because)}{line}, {_seconds(began)}", flush=True)
-        now = self._fingerprints.now(self._paths)
-        return tuple(dict.fromkeys((*changed(before, now), *modified_since(self._paths - earlier, began))))
+        self._seen = self._fingerprints.now(self._paths)
+        return tuple(dict.fromkeys((*changed(before, self._seen), *modified_since(self._paths - earlier, began))))
 
     def _watch(self, paths: frozenset[str], request: BuildRequest) -> None:
         """Watch only these paths. What this round and earlier ones write, such as the cache, is left out of folders."""
@@ -102,8 +103,8 @@ class Watch:
 
     def _wait(self) -> tuple[str, ...]:
         """Wait for a change, and until nothing changes any more; returns the files that have changed."""
-        before = now = self._fingerprints.now(self._paths)
-        while not (files := changed(before, now)):
+        now = self._fingerprints.now(self._paths)
+        while not (files := changed(self._seen, now)):
             self.sleep(INTERVAL)
             now = self._fingerprints.now(self._paths)
         while True:

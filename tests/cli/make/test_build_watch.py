@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 
+import click
 import pytest
+from pytest import MonkeyPatch
 
+from precast.cli.shared.builds import rounds
+from precast.cli.shared.builds.rounds import Watch
+from precast.cli.shared.builds.run import BuildRequest
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, environment, manifest, module
 
@@ -100,6 +106,31 @@ def test_another_output_folder_is_one_round_and_the_old_cache_no_input(folder: P
         assert list(build.lines.queue) == [], "no round follows: the old cache is in the folder that is watched"
         assert build.end(signal.SIGINT) == 130
         assert "interrupted: the cache is that of the last round" in build.line_with("interrupted")
+
+
+def test_a_file_saved_right_after_the_last_look_of_a_round_is_seen(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text("before")
+    rounds_made: list[str] = []
+
+    def make() -> BuildRequest:
+        rounds_made.append(file.read_text())
+        if len(rounds_made) == 2:
+            raise KeyboardInterrupt
+        raise click.ClickException("a round that fails")
+
+    def save(paths: Iterable[str], nanoseconds: int) -> tuple[str, ...]:
+        file.write_text("after")
+        return ()
+
+    def sleep(seconds: float) -> None:
+        assert next(sleeps) < 10, "the change is not seen"
+
+    sleeps = itertools.count()
+    monkeypatch.setattr(rounds, "modified_since", save)  # called right after the look
+    with pytest.raises(KeyboardInterrupt):
+        Watch(make, sleep=sleep, _paths=frozenset([str(file)])).run()
+    assert rounds_made == ["before", "after"]
 
 
 @pytest.mark.parametrize("ignored", [False, True], ids=["in the foreground", "in a shell's background"])
