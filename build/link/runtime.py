@@ -1,8 +1,9 @@
 """The runtime library: the one small library that every variant of a cache is linked against.
 
-It holds the compiler's CUDA shims and the static CUDA runtime, plus the error helpers of ``runtime.c``, and
-``runtime_driver.c``, by which the driver answers in place of the CUDA runtime. Its name contains the digest of all
-inputs, so that caches of different builds work in one process, each with its own.
+It holds the compiler's shims of CUDA functions, the functions of the CUDA runtime that they call (``cuda_runtime.c``,
+by the driver), and error helpers (``runtime.c``). The shims of what no kernel calls are not exported: a kernel that
+calls one does not link. The library's name contains the digest of all inputs, so that caches of different builds work
+in one process, each with its own.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from precast.build.link.toolchain import Toolchain, file_digest
 from precast.loader.contract.format.artifact import Host
 from precast.loader.contract.format.config import canonical
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "runtime_driver.c"))
-_WRAPPED = (
-    "cudaDeviceGetAttribute", "cudaGetDevice", "cudaGetDeviceCount", "cudaGetDriverEntryPointByVersion",
-    "cudaKernelSetAttributeForDevice", "cudaLaunchKernelExC", "cudaLibraryGetKernel", "cudaLibraryLoadData",
-    "cudaLibraryUnload", "cudaSetDevice",
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "cuda_runtime.c"))
+# What kernels call: functions of the CUDA runtime that cuda_runtime.c has, and of the archive what calls no other.
+_EXPORTS = (
+    "_cu[A-Z]*", "cuda_dialect_*", "CuteDSLRT_*", "_cudaDeviceGetAttribute", "_cudaGetDevice", "_cudaGetDeviceCount",
+    "_cudaKernelSetAttributeForDevice", "_cudaLaunchKernel", "_cudaLaunchKernelEx", "_cudaLibraryGetKernel",
+    "_cudaLibraryLoadData", "_cudaLibraryUnload", "_cudaSetDevice",
 )  # fmt: skip
+_MISSING = "precast_missing"
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")
-# The CUDA runtime's symbols stay local: another copy in the process, such as torch's, must not be used or changed.
 SHARED = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
-LINK = (*SHARED, "-Wl,--exclude-libs,libcudart_static.a", *(f"-Wl,--wrap={name}" for name in _WRAPPED))
+LINK = (*SHARED, "-Wl,-z,defs", "-Wl,--version-script=exports")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +47,8 @@ def runtime_digest(toolchain: Toolchain) -> str:
     """The digest of all that goes into the runtime library, known before it is linked."""
     inputs = {
         "archive": file_digest(toolchain.archive),
-        "cudart": file_digest(toolchain.cudart),
         "sources": [file_digest(source) for source in SOURCES],
-        "flags": [*COMPILE, *LINK],
+        "flags": [*COMPILE, *LINK, *_EXPORTS],
         "gcc": toolchain.versions["gcc"],
         "ld": toolchain.versions["ld"],
     }
@@ -69,10 +70,12 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     name = soname(toolchain)
     with temporary_folder() as folder:
         run([toolchain.gcc, *COMPILE, "-c", *SOURCES], folder, "the runtime library's own code")
-        command: list[str | Path] = [toolchain.gcc, *LINK, f"-Wl,-soname,{name}", "-o", name]
-        command += [source.with_suffix(".o").name for source in SOURCES]
-        command += ["-Wl,--whole-archive", toolchain.archive, "-Wl,--no-whole-archive", toolchain.cudart]
-        run([*command, "-ldl", "-lrt", "-lpthread"], folder, "the runtime library")
+        own = [source.with_suffix(".o").name for source in SOURCES]
+        run([toolchain.ld, "-r", "-o", "all", *own, "--whole-archive", toolchain.archive], folder, "the runtime library")
+        absent = sorted(f for f in elf.undefined(Path(folder, "all").read_bytes()) if f.startswith("cuda"))
+        Path(folder, "exports").write_text(f"{{ global: {'; '.join(_EXPORTS)}; local: *; }};\n")
+        command: list[str | Path] = [toolchain.gcc, *LINK, *(f"-Wl,--defsym={f}={_MISSING}" for f in absent)]
+        run([*command, f"-Wl,-soname,{name}", "-o", name, "all"], folder, "the runtime library")
         code = Path(folder, name).read_bytes()
     host = Host(arch=elf.host_arch(code), glibc=elf.oldest_glibc(code))
     return RuntimeLibrary(soname=name, code=code, host=host)
