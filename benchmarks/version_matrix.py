@@ -26,12 +26,12 @@ from typing import Any
 
 from performance import RESULTS, ROOT
 
-from precast.build.link.versions import DSL, LIBRARIES, RUNTIMES, release_of
+from precast.build.link.versions import DSL, LIBRARIES, release_of, toolkit
 
 KEPT = RESULTS / "versions.json"
 PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- the table begins -->\n", "<!-- the table ends -->\n"
-_PINNED = (DSL, *LIBRARIES.values(), *RUNTIMES.values(), "precast-loader")  # which each cell has its own versions of
+_PINNED = (DSL, *LIBRARIES.values(), "precast-loader")  # which each cell has its own versions of
 
 # Opens every artifact of a cache as a process without a compiler does, and prints what each takes.
 LOAD = """
@@ -188,8 +188,7 @@ class Environments:
 
     def building(self, cell: Cell) -> Path:
         """A Python with one compiler."""
-        minor = release_of(cell.dsl).cuda.get(cell.cuda, str(cell.cuda))
-        wanted = [f"{LIBRARIES[cell.cuda]}=={cell.dsl}", f"{RUNTIMES[cell.cuda]}=={minor}.*", *needed("precast")]
+        wanted = [f"{LIBRARIES[cell.cuda]}=={cell.dsl}", *needed("precast")]
         # The compiler's own distribution asks for its libraries for CUDA 12, whichever are wanted.
         return self._made(cell.name, cell.python, [*wanted, *self.options.sources], alone=[f"{DSL}=={cell.dsl}"])
 
@@ -320,7 +319,7 @@ def table(kept: Mapping[str, Any]) -> str:
     ]
     for dsl, cuda in rows:
         texts = [text_of(by_place.get((dsl, cuda, python))) for python in pythons]
-        lines.append(f"| {dsl} | {release_of(dsl).cuda.get(cuda, cuda)} | " + " | ".join(texts) + " |")
+        lines.append(f"| {dsl} | {toolkit(cuda, release_of(dsl))} | " + " | ".join(texts) + " |")
     reasons: dict[str, set[str]] = {}
     for cell in cells:
         for variant, reason in cell["failed"].items():

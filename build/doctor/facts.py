@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 
-from precast.build.link.versions import LIBRARIES, RUNTIMES, VARIABLE
+from precast.build.link.versions import LIBRARIES, VARIABLE
 from precast.build.toolchains.environments import Environment
 from precast.build.toolchains.plans import Toolchains
 from precast.loader.command_line.machine_facts import (
@@ -24,7 +24,7 @@ from precast.loader.command_line.machine_facts import (
 )
 
 PACKAGES = (
-    "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(), *RUNTIMES.values(),
+    "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(),
     "nvidia-cuda-cuobjdump", "zstandard", "torch",
 )  # fmt: skip
 
@@ -33,9 +33,8 @@ PACKAGES = (
 class Facts:
     """Everything that the doctor judges.
 
-    ``cudart`` has the major versions of CUDA whose static runtime is installed; ``cuda`` is the version that the
-    environment selects, if any; ``own_zstd`` is whether this Python's standard library decodes zstd;
-    ``native_code`` whether the loader has its call path.
+    ``cuda`` is the version that the environment selects, if any; ``own_zstd`` is whether this Python's standard library
+    decodes zstd; ``native_code`` whether the loader has its call path.
     """
 
     python: tuple[int, int, int]
@@ -45,7 +44,6 @@ class Facts:
     packages: Mapping[str, str | None]
     cc: str | None
     cuobjdump: bool
-    cudart: tuple[int, ...]
     driver: DriverFacts
     caches: CachesFacts
     cuda: str = ""
@@ -65,7 +63,6 @@ def machine_facts() -> Facts:
         native_code=has_native_code(),
         cc=next(filter(None, map(shutil.which, (os.environ.get("CC") or "gcc", "cc"))), None),
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
-        cudart=tuple(cuda for cuda, name in RUNTIMES.items() if _ships(name, "libcudart_static.a")),
         driver=driver_facts(),
         caches=caches_facts(),
         cuda=os.environ.get(VARIABLE, ""),

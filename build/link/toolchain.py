@@ -17,12 +17,11 @@ from precast.build.interpreter import HERE, Interpreter
 from precast.build.link.versions import (
     DSL,
     LIBRARIES,
-    RUNTIMES,
     VARIABLE,
     Release,
     choose_cuda,
     release_of,
-    runtime_to_install,
+    toolkit,
     toolkit_number,
 )
 from precast.loader.contract.format.index import Index
@@ -36,8 +35,8 @@ PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same f
 class Toolchain:
     """Where each part is, and the versions that a cache is built with.
 
-    ``archive`` holds the compiler's CUDA shims and ``cudart`` the CUDA runtime, both static and for the major version
-    ``cuda``; ``ffi`` is the folder of ``libtvm_ffi.so``. ``release`` is what holds for the compiler's version.
+    ``archive`` holds the compiler's CUDA shims, static and for the major version ``cuda``; ``ffi`` is the folder of
+    ``libtvm_ffi.so``. ``release`` is what holds for the compiler's version.
     """
 
     gcc: Path
@@ -45,7 +44,6 @@ class Toolchain:
     cuobjdump: Path
     nvdisasm: Path | None
     archive: Path
-    cudart: Path
     ffi: Path
     versions: dict[str, str]
     cuda: int = min(LIBRARIES)
@@ -69,11 +67,7 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
     ld = Path(_output(gcc, "-print-prog-name=ld"))
     ld = ld if ld.is_absolute() else program(str(ld))
     cuda = find_cuda(interpreter)
-    if not interpreter.version_of(RUNTIMES[cuda]) and not interpreter.isolated:
-        release = release_of(interpreter.version_of(DSL))
-        raise ToolError(f"{RUNTIMES[cuda]} is not installed: {runtime_to_install(cuda, release)}")
-    packages = {name: interpreter.distribution(name) for name in packages_for(cuda)}
-    versions = {name: package.version for name, package in packages.items()}
+    versions = compiler_versions(interpreter)
     versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")
     versions["ld"] = _output(ld, "--version").splitlines()[0]
     versions |= {f"{LOCKED}{name}": version for name, version in interpreter.locked}
@@ -85,7 +79,6 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
         cuobjdump=_file(HERE.distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
         nvdisasm=_optional("nvidia-cuda-nvdisasm", "nvdisasm"),
         archive=_file(libraries, "libcuda_dialect_runtime_static.a"),
-        cudart=_file(packages[RUNTIMES[cuda]], "libcudart_static.a"),
         ffi=ffi_folder(interpreter),
         versions=versions,
         cuda=cuda,
@@ -123,13 +116,15 @@ def find_toolkit(interpreter: Interpreter = HERE) -> int:
     return toolkit_number(find_cuda(interpreter), release_of(interpreter.version_of(DSL)))
 
 
-def packages_for(cuda: int) -> tuple[str, ...]:
-    """The distributions whose versions go into what is built.
+def compiler_versions(interpreter: Interpreter = HERE) -> dict[str, str]:
+    """The versions of the compiler, of TVM-FFI, and of the CUDA toolkit that the compiler's libraries were made with.
 
-    >>> packages_for(13)
-    ('nvidia-cutlass-dsl', 'apache-tvm-ffi', 'nvidia-cuda-runtime')
+    >>> compiler_versions()["cuda"]
+    '12.9'
     """
-    return (DSL, "apache-tvm-ffi", RUNTIMES[cuda])
+    cuda = find_cuda(interpreter)
+    versions = {name: interpreter.distribution(name).version for name in (DSL, "apache-tvm-ffi")}
+    return {**versions, "cuda": toolkit(cuda, release_of(versions[DSL]))}
 
 
 @functools.cache

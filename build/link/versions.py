@@ -16,17 +16,15 @@ DSL = "nvidia-cutlass-dsl"
 VARIABLE = "PRECAST_CUDA"
 LIBRARIES: Mapping[int, str] = MappingProxyType({12: f"{DSL}-libs-cu12", 13: f"{DSL}-libs-cu13"})
 """The distribution that holds the compiler's libraries for a major version of CUDA."""
-RUNTIMES: Mapping[int, str] = MappingProxyType({12: "nvidia-cuda-runtime-cu12", 13: "nvidia-cuda-runtime"})
-"""The distribution that holds the static CUDA runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """A minor version of the compiler.
 
-    ``cuda`` has the toolkit that its libraries for each major version of CUDA were made with: the static CUDA runtime
-    should be of the same. ``helpers`` are the error helpers that its objects call and its static archive lacks;
-    ``runtime.c`` has them. ``libraries`` are the host's own libraries that its objects call into directly.
+    ``cuda`` has the toolkit that its libraries for each major version of CUDA were made with. ``helpers`` are the error
+    helpers that its objects call and its static archive lacks; ``runtime.c`` has them. ``libraries`` are the host's own
+    libraries that its objects call into directly.
     """
 
     dsl: str
@@ -101,6 +99,15 @@ def choose_cuda(installed: Collection[int], requested: str = "") -> int:
     return int(requested) if requested else min(installed)
 
 
+def toolkit(cuda: int, release: Release) -> str:
+    """The CUDA toolkit that the compiler's libraries were made with; its major version where the table has none.
+
+    >>> toolkit(13, RELEASES[2]), toolkit(13, release_of("4.9.0"))
+    ('13.4', '13')
+    """
+    return release.cuda.get(cuda, str(cuda))
+
+
 def toolkit_number(cuda: int, release: Release) -> int:
     """A CUDA toolkit as its driver numbers it; the newest of its major version where the table has none.
 
@@ -109,29 +116,6 @@ def toolkit_number(cuda: int, release: Release) -> int:
     """
     major, _, minor = release.cuda.get(cuda, f"{cuda}.99").partition(".")
     return int(major) * 1000 + int(minor) * 10
-
-
-def other_toolkit(cuda: int, release: Release, runtime: str) -> str:
-    """What is wrong with the version of the static CUDA runtime, and what to do; empty if nothing is wrong.
-
-    >>> other_toolkit(13, RELEASES[2], "13.4.92")
-    ''
-    >>> other_toolkit(13, RELEASES[2], "13.0.96")
-    "13.0, and the compiler's libraries were made with CUDA 13.4: pip install 'nvidia-cuda-runtime==13.4.*'"
-    """
-    expected, here = release.cuda.get(cuda), ".".join(runtime.split(".")[:2])
-    if expected is None or expected == here:
-        return ""
-    return f"{here}, and the compiler's libraries were made with CUDA {expected}: {runtime_to_install(cuda, release)}"
-
-
-def runtime_to_install(cuda: int, release: Release) -> str:
-    """The command that installs the static CUDA runtime for a version of the compiler.
-
-    >>> runtime_to_install(13, release_of("4.9.0"))
-    "pip install 'nvidia-cuda-runtime==13.*'"
-    """
-    return f"pip install '{RUNTIMES[cuda]}=={release.cuda.get(cuda, cuda)}.*'"
 
 
 def _bring(cuda: int) -> str:

@@ -18,7 +18,7 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
 from precast.build.interpreter import HERE, Interpreter
-from precast.build.link.toolchain import find_cuda, packages_for
+from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
@@ -162,8 +162,7 @@ class DescriptionCache:
 
     def _reading(self) -> list[Any]:
         if not self._readers:
-            names = packages_for(find_cuda(self._interpreter))
-            versions = [self._interpreter.distribution(name).version for name in names]
+            versions = list(compiler_versions(self._interpreter).values())
             versions += [self._interpreter.lock] if self._interpreter.lock else []
             adapters = sorted({point.value for point in self._interpreter.entry_points(ADAPTERS)})
             self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapters))]

@@ -29,7 +29,7 @@ from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.link.observer_library import observed_environment
-from precast.build.link.toolchain import find_cuda, packages_for
+from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
 from precast.build.plan.matrix import Row, matrix_of
@@ -289,10 +289,10 @@ def _note_key(run: Run, sources: SourceDigests) -> str:
 
 
 def _versions(interpreter: Interpreter) -> list[str]:
-    """The versions of the compiler's packages; none if it is not installed."""
+    """The versions of the compiler and of its CUDA; none if it is not installed."""
     if not interpreter.isolated and find_spec("cutlass") is None:
         return []
-    versions = [interpreter.distribution(name).version for name in packages_for(find_cuda(interpreter))]
+    versions = list(compiler_versions(interpreter).values())
     return [*versions, interpreter.lock] if interpreter.lock else versions
 
 

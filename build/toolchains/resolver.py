@@ -1,14 +1,13 @@
 """The resolver: makes a lock for a manifest's toolchain. Versions are chosen once, and kept until they are removed.
 
-A toolchain has the compiler's libraries for one major version of CUDA, and the matching static CUDA runtime. The loader
-must be able to launch the result, so TVM-FFI has the versions that precast itself requires.
+A toolchain has the compiler's libraries for one major version of CUDA. The loader must be able to launch the result, so
+TVM-FFI has the versions that precast itself requires.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.disk.scratch import temporary_folder, write_atomically
 from precast.build.errors import ManifestError, ToolchainError
 from precast.build.interpreter import HERE
-from precast.build.link.versions import DSL, LIBRARIES, RUNTIMES, release_of
+from precast.build.link.versions import DSL, LIBRARIES
 from precast.build.plan.toolchain_spec import ToolchainSpec
 from precast.build.toolchains.interpreter_info import inspect_interpreter
 from precast.build.toolchains.lock import LIMIT, Lock
@@ -90,23 +89,10 @@ class Resolver:
 
     def resolve(self, spec: ToolchainSpec, python: str) -> Lock:
         """Choose the versions; raises ManifestError at the toolchain, with uv's message."""
-        dsl = spec.dsl
-        if not dsl:
-            dsl = self._compiled(spec, python, requirements(spec)).versions.get(DSL, "")
-        return self._compiled(spec, python, requirements(spec, dsl))
-
-    def forget(self, digest: str, python: str) -> None:
-        """Remove the kept locks of an environment, so that its versions are chosen again."""
-        for path in sorted((self.root / "locks").glob("*.txt")):
-            with contextlib.suppress(ToolchainError, OSError):
-                if read_lock(path).digest(python) == digest:
-                    path.unlink()
-
-    def _compiled(self, spec: ToolchainSpec, python: str, lines: Iterable[str]) -> Lock:
         others = [name for cuda, name in LIBRARIES.items() if cuda != spec.cuda]
         with temporary_folder() as folder:
             (folder / "none-of").write_text(words_of([f'{name}; python_version < "0"' for name in others]))
-            (folder / "wanted").write_text(words_of(lines))
+            (folder / "wanted").write_text(words_of(requirements(spec)))
             try:
                 text = run_uv(
                     "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate", "--no-build", "--quiet",
@@ -120,16 +106,19 @@ class Resolver:
                 ) from None
         return Lock.parse(text, "uv")
 
+    def forget(self, digest: str, python: str) -> None:
+        """Remove the kept locks of an environment, so that its versions are chosen again."""
+        for path in sorted((self.root / "locks").glob("*.txt")):
+            with contextlib.suppress(ToolchainError, OSError):
+                if read_lock(path).digest(python) == digest:
+                    path.unlink()
 
-def requirements(spec: ToolchainSpec, dsl: str = "") -> tuple[str, ...]:
-    """The requirements for uv: the DSL for one CUDA version, its runtime, TVM-FFI, and those of the manifest."""
+
+def requirements(spec: ToolchainSpec) -> tuple[str, ...]:
+    """The requirements for uv: the DSL for one CUDA version, TVM-FFI, and those of the manifest."""
     extra = "" if spec.cuda == min(LIBRARIES) else f"[cu{spec.cuda}]"
     pinned = f"=={spec.dsl}" if spec.dsl else ""
-    lines = [f"{DSL}{extra}{pinned}", _ffi(), *spec.requirements]
-    if dsl:
-        cuda = release_of(dsl).cuda.get(spec.cuda)
-        lines.append(f"{RUNTIMES[spec.cuda]}=={cuda or spec.cuda}.*")
-    return tuple(lines)
+    return (f"{DSL}{extra}{pinned}", _ffi(), *spec.requirements)
 
 
 def read_lock(path: Path) -> Lock:

@@ -14,18 +14,7 @@ import typer
 
 from precast.build.doctor.facts import Facts, machine_facts
 from precast.build.errors import ToolError
-from precast.build.link.versions import (
-    DSL,
-    LIBRARIES,
-    RELEASES,
-    RUNTIMES,
-    VARIABLE,
-    choose_cuda,
-    known_versions,
-    other_toolkit,
-    release_of,
-    runtime_to_install,
-)
+from precast.build.link.versions import DSL, LIBRARIES, RELEASES, VARIABLE, choose_cuda, known_versions, release_of
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result, terminal_width
 from precast.cli.shared.toolchain_text import line_of
@@ -111,16 +100,6 @@ def _compiler(facts: Facts) -> Iterator[Check]:
         return
     others = " and ".join(str(version) for version in _installed(facts) if version != cuda)
     yield Check("CUDA", "ok", f"{cuda}; {VARIABLE} selects {others}" if others else str(cuda))
-    runtime = facts.packages.get(RUNTIMES[cuda])
-    other = other_toolkit(cuda, release, runtime) if runtime else ""
-    if cuda not in facts.cudart or not runtime:
-        todo = runtime_to_install(cuda, release).replace("install", "install --force-reinstall")
-        yield Check("CUDA runtime", "fail", "libcudart_static.a not found; linking the runtime needs it", todo)
-    elif other:
-        seen, _, todo = other.partition(": ")
-        yield Check("CUDA runtime", "warn", f"{runtime}, static: of CUDA {seen}", todo)
-    else:
-        yield Check("CUDA runtime", "ok", f"{runtime}, static")
 
 
 def _toolchains(facts: Facts) -> Iterator[Check]:

@@ -10,7 +10,8 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine, version
 from precast.loader.resolve.candidate import Candidate, Requirements
 
-_CUDA = "nvidia-cuda-runtime"  # with -cu12 after it for CUDA 12
+_CUDA = "cuda"  # the toolkit that the compiler's libraries were made with
+_CUDA_OF = ("cuda[", "nvidia-cuda-runtime")  # that of one host; in older caches the runtime of the same toolkit
 _FFI = "apache-tvm-ffi"
 
 
@@ -68,7 +69,7 @@ def runtime(candidate: Candidate, required: Requirements, machine: Machine) -> s
 
 def driver(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
     for package, text in candidate.source.index.toolchain.items():
-        built = _version(text) if package.startswith(_CUDA) else None
+        built = _version(text) if package == _CUDA or package.startswith(_CUDA_OF) else None
         if built and machine.driver and machine.driver[0] < built[0]:
             return f"made with CUDA {version(built)}, this driver is for CUDA {version(machine.driver)}"
     return None

@@ -24,7 +24,6 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("nvidia-cutlass-dsl", "4.7.1"),
         ("nvidia-cutlass-dsl-libs-cu12", "4.7.1"),
         ("apache-tvm-ffi", "0.1.15"),
-        ("nvidia-cuda-runtime-cu12", "12.9.79"),
     ):
         requires = ["nvidia-cutlass-dsl-libs-cu12==4.7.1"] if name == "nvidia-cutlass-dsl" else []
         make_wheel(folder, name, version, requires=requires)

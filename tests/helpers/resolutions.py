@@ -18,7 +18,7 @@ from tests.helpers.caches import HOST, SCALE_KEYS, artifact, reader_of
 
 BLOB = Blob(sha256="a" * 64, size=1, stored=1, encoding="raw")
 HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.16", driver=(13, 0), capability=Capability(9, 0))
-TOOLS = {"apache-tvm-ffi": "0.1.15", "nvidia-cuda-runtime-cu12": "12.9.79"}
+TOOLS = {"apache-tvm-ffi": "0.1.15", "cuda": "12.9"}
 
 
 def source(

@@ -16,17 +16,8 @@ from precast.build.errors import LinkError, ToolError
 from precast.build.link import elf
 from precast.build.link.linker import FLAGS, Linker, host_libraries
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
-from precast.build.link.toolchain import Toolchain, find_cuda, find_toolchain, find_toolkit
-from precast.build.link.versions import (
-    DSL,
-    LIBRARIES,
-    RELEASES,
-    RUNTIMES,
-    choose_cuda,
-    other_toolkit,
-    release_of,
-    toolkit_number,
-)
+from precast.build.link.toolchain import Toolchain, compiler_versions, find_cuda, find_toolchain, find_toolkit
+from precast.build.link.versions import DSL, LIBRARIES, RELEASES, choose_cuda, release_of, toolkit, toolkit_number
 from precast.build.store.key import key_parts
 from tests.helpers.variants import variant
 
@@ -74,7 +65,7 @@ def link(toolchain: Toolchain, runtime: RuntimeLibrary, tmp_path: Path) -> Itera
 
 def test_the_table_has_a_line_for_each_version_whose_facts_are_here() -> None:
     assert [release_of(version).dsl for version in CALLED] == [release.dsl for release in RELEASES]
-    assert all(set(release.cuda) == set(LIBRARIES) == set(RUNTIMES) for release in RELEASES)
+    assert all(set(release.cuda) == set(LIBRARIES) for release in RELEASES)
 
 
 @pytest.mark.parametrize("version", CALLED)
@@ -160,10 +151,13 @@ def test_a_driver_of_the_toolkit_is_of_its_major_version(release: object, cuda: 
         assert toolkit_number(cuda, one) // 1000 == cuda  # type: ignore[arg-type]
 
 
-def test_another_runtime_than_the_compilers_is_said() -> None:
-    assert other_toolkit(13, release_of("4.7.1"), "13.4.92").startswith("13.4, and")
-    assert not other_toolkit(13, release_of("4.9.0"), "13.9.1"), "of a version that is not known, nothing is"
-    assert not other_toolkit(12, release_of("4.6.2"), "12.9.79")
+@pytest.mark.parametrize("cuda", LIBRARIES)
+def test_a_cache_records_the_cuda_of_the_compiler(cuda: int, toolchain: Toolchain) -> None:
+    assert toolkit(cuda, release_of("4.7.1")) == {12: "12.9", 13: "13.3"}[cuda]
+    assert toolkit(cuda, release_of("4.99.0")) == str(cuda), "of a version that is not known, the major one is"
+    recorded = toolkit(toolchain.cuda, toolchain.release)
+    assert toolchain.versions["cuda"] == compiler_versions()["cuda"] == recorded
+    assert not {name for name in toolchain.versions if name.startswith("nvidia-cuda")}
 
 
 def test_the_installed_version_is_as_the_table_says(toolchain: Toolchain, runtime: RuntimeLibrary) -> None:

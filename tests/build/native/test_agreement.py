@@ -158,8 +158,8 @@ def artifacts_of(
 TOOLCHAINS = st.fixed_dictionaries(
     {"apache-tvm-ffi": st.sampled_from((*["0.1.15"] * 9, "0.1.2", "0.2.0", "0.1x"))},
     optional={
-        name: st.sampled_from(("12.9.79", "12.0", "11", "13.0"))
-        for name in ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
+        name: st.sampled_from(("12.9.79", "12.9", "12", "11", "13.0", "13"))
+        for name in ("cuda", f"cuda[{HOST.arch}]", "cudart", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
     },
 )
 TILINGS = st.builds(
@@ -358,6 +358,32 @@ def test_the_same_targets_run(asked: Asked, tmp_path: Path) -> None:
         accepted = [one.candidate.artifact.key[:12] for one in asked.python([root], {}, target=target).accepted]
         rows = asked.libprecast([root], {}, target=target)
         assert accepted and [key for verdict, key, _ in rows if verdict != "refused"] == accepted, target
+
+
+@pytest.mark.parametrize(
+    ("entry", "version", "made"),
+    [
+        ("cuda", "13.4", "13.4"),
+        (f"cuda[{HOST.arch}]", "13.4", "13.4"),
+        ("nvidia-cuda-runtime", "13.4.92", "13.4"),
+        ("cuda", "13", "13.0"),
+        ("cuda", "12", ""),
+        ("cuda", "12.10", ""),
+        ("nvidia-cuda-runtime-cu12", "12.9.79", ""),
+        ("cudart", "13.4", ""),
+        ("lock/nvidia-cuda-runtime", "13.4.92", ""),
+    ],
+)
+def test_a_driver_for_cuda_12(asked: Asked, tmp_path: Path, entry: str, version: str, made: str) -> None:
+    """The stand-in is a driver for CUDA 12.9: both refuse what was made with CUDA 13, and nothing else."""
+    writer = CacheWriter(toolchain={"apache-tvm-ffi": "0.1.15", entry: version})
+    writer.runtime("libprecast-rt-0000000000000001.so", b"not code")
+    writer.op("scale", [artifact(writer.keep(b"not code", "raw"), {}, "sm_90a")], keys=())
+    root = writer.write(tmp_path / "cache")
+    expected = [f"made with CUDA {made}, this driver is for CUDA 12.9"] if made else []
+    assert [reason for one in asked.python([root], {}).rejected for reason in one.reasons] == expected
+    ((verdict, _, why),) = asked.libprecast([root], {})
+    assert (verdict, [why] if why else []) == ("refused" if made else "taken", expected)
 
 
 def parts(reasons: str) -> list[str]:

@@ -48,8 +48,7 @@ def test_another_static_library_changes_the_key(tmp_path: Path) -> None:
     archive = tmp_path / "libcuda_dialect_runtime_static.a"
     archive.write_bytes(b"another one")
     here = find_toolchain()
-    for changed in (replace(here, archive=archive), replace(here, cudart=archive)):
-        assert key_of(toolchain=changed) != key_of()
+    assert key_of(toolchain=replace(here, archive=archive)) != key_of()
 
 
 def test_other_sources_change_the_key() -> None:

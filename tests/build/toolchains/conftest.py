@@ -22,7 +22,6 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for cuda in (12, 13):
             make_wheel(folder, f"nvidia-cutlass-dsl-libs-cu{cuda}", version)
     make_wheel(folder, "apache-tvm-ffi", "0.1.15")
-    make_wheel(folder, "nvidia-cuda-runtime-cu12", "12.9.79")
     for version in ("1.0", "2.0"):
         make_wheel(folder, "acme-norms", version, {"acme_norms.py": f"VERSION = {version!r}\n".encode()})
     make_wheel(folder, "only-old", "1.0", requires=["acme-norms==1.0"])

@@ -16,6 +16,7 @@ import pytest
 from precast.build.errors import ManifestError, OutputError
 from precast.build.interpreter import HERE
 from precast.build.link.toolchain import find_toolchain
+from precast.build.link.versions import release_of, toolkit
 from precast.build.toolchains.plans import cache_folders, groups_of_files
 from precast.loader.errors import FormatError, TargetError
 from tests.helpers.builds import HEAD
@@ -86,8 +87,6 @@ def real_wheels(wheels: Path) -> Path:
     make_wheel(wheels, DSL, version, {"zz_dsl.pth": path.encode()}, requires=[f"{DSL}-libs-cu12=={version}"])
     archive = {"dsl/lib/libcuda_dialect_runtime_static.a": toolchain.archive.read_bytes()}
     make_wheel(wheels, f"{DSL}-libs-cu12", version, archive)
-    cudart = {"cudart/lib/libcudart_static.a": toolchain.cudart.read_bytes()}
-    make_wheel(wheels, "nvidia-cuda-runtime-cu12", HERE.version_of("nvidia-cuda-runtime-cu12"), cudart)
     make_wheel(wheels, "apache-tvm-ffi", HERE.version_of("apache-tvm-ffi"), ffi)
     for value in (1, 2):
         make_wheel(wheels, "acme-add", f"{value}.0", {"acme_add.py": KERNELS.format(value=value).encode()})
@@ -118,6 +117,7 @@ def test_each_is_built_with_what_it_asks_for(real_wheels: Path, tmp_path: Path) 
     assert first.count("1 variant built, 0 reused") == 2
     made = [index(tmp_path / "out" / f"acme-{value}") for value in (1, 2)]
     assert [one["toolchain"]["lock/acme-add"] for one in made] == ["1.0", "2.0"]
+    assert {one["toolchain"]["cuda"] for one in made} == {toolkit(12, release_of(version))}
     assert made[0]["toolchain"]["lock"] != made[1]["toolchain"]["lock"]
     assert made[0]["toolchain"][DSL] == version
     keys = [artifact(tmp_path / "out" / f"acme-{value}")["key"] for value in (1, 2)]

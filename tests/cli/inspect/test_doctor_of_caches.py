@@ -72,7 +72,7 @@ def test_a_gpu_of_another_architecture(native: Native, tmp_path: Path) -> None:
 
 def test_an_old_driver(native: Native, tmp_path: Path) -> None:
     writer = demo(native)
-    writer.toolchain["nvidia-cuda-runtime-cu12"] = "12.9.79"
+    writer.toolchain["cuda"] = "12.9"
     cache = writer.write(tmp_path / "demo")
     found = doctor(cache, LD_LIBRARY_PATH=with_driver(tmp_path, version=11080))
     assert (found["driver"]["status"], found["driver"]["todo"]) == ("warn", "update the NVIDIA driver")

@@ -65,8 +65,7 @@ class Call:
 
 def compiler_of(toolchain: Mapping[str, str]) -> str:
     """The versions of the compiler and of its CUDA, as an index has them."""
-    cuda = next((text for name, text in toolchain.items() if name.startswith("nvidia-cuda-runtime")), "?")
-    return f"{toolchain.get('nvidia-cutlass-dsl', '?')} with CUDA {cuda}"
+    return f"{toolchain.get('nvidia-cutlass-dsl', '?')} with CUDA {toolchain.get('cuda', '?')}"
 
 
 def prepared(compiler: str, op: str, kernel: Any) -> Call | None:

@@ -21,7 +21,7 @@ from tests.gpu.upstream.suites import CLONES
 
 LIBRARIES = ("quack-kernels", "flash-attn-4", "flashinfer-python")
 NEEDED = (
-    "apache-tvm-ffi", "einops", "nvidia-cuda-cuobjdump", "nvidia-cuda-runtime-cu12", "packaging", "pyelftools",
+    "apache-tvm-ffi", "einops", "nvidia-cuda-cuobjdump", "packaging", "pyelftools",
     "requests", "tabulate", "tqdm", "typing-extensions", "zstandard",
 )  # fmt: skip
 

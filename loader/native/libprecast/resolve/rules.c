@@ -6,7 +6,6 @@
 #include "resolve.h"
 
 #define FFI    "apache-tvm-ffi"
-#define CUDA   "nvidia-cuda-runtime" /* with -cu12 after it for CUDA 12 */
 #define REMEDY "build it with this GPU among the manifest's 'profiles', or here with --profile-from-device"
 #define UPDATE "update the driver, or build it for the target with a kernel that does not ask"
 
@@ -98,11 +97,17 @@ static void hosts(struct builder *reasons, size_t *count, const struct artifact 
   if (artifact->object && !has_runtime) put(reason(reasons, count), "its cache has no runtime library for its host");
 }
 
+/* Whether an entry of a toolchain is the toolkit that the compiler's libraries were made with: that of all hosts, or of
+ * one; in older caches the runtime of the same toolkit. */
+static bool is_cuda(struct text name) {
+  return is(name, "cuda") || begins(name, "cuda[") || begins(name, "nvidia-cuda-runtime");
+}
+
 static void toolchain(struct builder *reasons, size_t *count, const struct index *index,
                       const struct machine *machine) {
   for (size_t i = 0; machine->driver.major && i < index->toolchain->size; ++i) {
     const struct member *one = &index->toolchain->members[i];
-    struct version made = begins(one->name, CUDA) ? version_of(json_text(&one->value)) : (struct version){0, 0};
+    struct version made = is_cuda(one->name) ? version_of(json_text(&one->value)) : (struct version){0, 0};
     if (machine->driver.major < made.major) {
       put(reason(reasons, count), "made with CUDA %d.%d, this driver is for CUDA %d.%d", made.major, made.minor,
           machine->driver.major, machine->driver.minor);
