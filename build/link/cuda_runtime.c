@@ -113,9 +113,9 @@ static int start(void) {
   if (!finder) return NO_DRIVER;
   __builtin_memcpy(&find, &finder, sizeof find);
   for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; ++i) {
-    int result = 1;
+    int result;
     found[i] = NULL;
-    if (find(NAMES[i], &found[i], VERSION, LEGACY_STREAM, &result) || result || !found[i]) return NO_DRIVER;
+    if (find(NAMES[i], &found[i], VERSION, LEGACY_STREAM, &result) || !found[i]) return NO_DRIVER;
   }
   __builtin_memcpy(&driver, found, sizeof driver);
   int count, handle, status = driver.init(0);
@@ -166,7 +166,7 @@ int cudaSetDevice(int device) {
   int status = start(), handle = handle_of(device), current = status ? 0 : current_handle();
   if (status) return status;
   if (!handle) return INVALID_DEVICE;
-  if (current == handle) return 0;
+  if (current == handle) return had_none = 0, 0;
   if (current && !device && had_none) return had_none = 0, driver.make_current(NULL);
   had_none = !current;
   return use(handle - 1);

@@ -71,7 +71,7 @@ def link_runtime(toolchain: Toolchain) -> RuntimeLibrary:
     with temporary_folder() as folder:
         run([toolchain.gcc, *COMPILE, "-c", *SOURCES], folder, "the runtime library's own code")
         own = [source.with_suffix(".o").name for source in SOURCES]
-        run([toolchain.ld, "-r", "-o", "all", *own, "--whole-archive", toolchain.archive], folder, "the runtime library")
+        run([toolchain.ld, "-r", "-o", "all", *own, "--whole-archive", toolchain.archive], folder, "the shims")
         absent = sorted(f for f in elf.undefined(Path(folder, "all").read_bytes()) if f.startswith("cuda"))
         Path(folder, "exports").write_text(f"{{ global: {'; '.join(_EXPORTS)}; local: *; }};\n")
         command: list[str | Path] = [toolchain.gcc, *LINK, *(f"-Wl,--defsym={f}={_MISSING}" for f in absent)]

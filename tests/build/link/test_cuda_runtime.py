@@ -149,7 +149,14 @@ def test_a_thread_without_a_context_gets_none_on_a_device_that_it_does_not_use(f
     assert (fresh.use(old), seen.context, seen.active) == (0, 0, 2), "device 0 was not started"
     assert (fresh.device(), fresh.use(0), seen.context, seen.active) == (0, 0, 100, 3)
     assert (fresh.use(0), seen.context) == (0, 100), "the tensors' device stays current"
-    assert (fresh.use(1), fresh.use(0), seen.context) == (0, 0, 100)
+    fresh.use(1)
+    seen.context = 0  # by other code
+    assert (fresh.use(1), seen.context, fresh.use(0), seen.context) == (0, 101, 0, 0)
+    assert fresh.use(1) == 0
+    seen.context = 0
+    assert (fresh.use(0), seen.context, fresh.use(0), seen.context) == (0, 100, 0, 100)
+    seen.context = 101
+    assert (fresh.device(), fresh.use(0), seen.context, fresh.use(1), seen.context) == (1, 0, 100, 0, 101)
 
 
 def test_a_launch_is_the_same_by_the_function(fresh: Runtime) -> None:
@@ -189,18 +196,18 @@ def test_a_launch_that_fails(fresh: Runtime) -> None:
         ({"grid": (1, 1, 701)}, 9),
         ({"block": (201, 1, 1)}, 9),
         ({"block": (1, 1, 401)}, 9),
-        ({"block": (10, 10, 1)}, 1),
-        ({"block": (101, 1, 1)}, 9),
-        ({"block": (11, 10, 1)}, 9),
+        ({"block": (10, 10, 9)}, 1),
+        ({"block": (1, 301, 1)}, 9),
+        ({"block": (10, 10, 10)}, 9),
     ],
 )
 def test_a_grid_that_the_device_does_not_have_is_told(fresh: Runtime, changed: dict[str, Any], status: int) -> None:
-    """The driver calls it an invalid value, as many other things. The stand-in has 100 threads a block, blocks of up to
+    """The driver calls it an invalid value, as many other things. The stand-in has 900 threads a block, blocks of up to
     (200, 300, 400), grids of up to (500, 600, 700)."""
     fresh.seen.failing = 6
     sizes = {"grid": (1, 1, 1), "block": (1, 1, 1), **changed}
-    made = {name: (ctypes.c_uint32 * 3)(*three) for name, three in sizes.items()}
-    assert fresh.launch(**made) == status
+    grid, block = ((ctypes.c_uint32 * 3)(*sizes[name]) for name in ("grid", "block"))
+    assert fresh.launch(grid=grid, block=block) == status
 
 
 def test_a_launch_in_a_thread_without_a_context(fresh: Runtime) -> None:

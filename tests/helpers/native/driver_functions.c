@@ -59,7 +59,7 @@ static int function(void **value, const void *kernel) {
   return seen.failing == 1 ? 1 : (*value = (void *)((uintptr_t)kernel + (uintptr_t)context()), 0);
 }
 static int attribute(int *value, int which, int of) {
-  return *value = which <= 7 ? which * 100 : which * 1000 + of, seen.requested++, 0;
+  return *value = which == 1 ? 900 : which <= 7 ? which * 100 : which * 1000 + of, seen.requested++, 0;
 }
 static int load(void **library, const void *code, int *jit, void **jit_values, unsigned jit_count, int *options,
                 void **values, unsigned count) {
@@ -113,7 +113,7 @@ static int find(const char *name, void **found, int version, unsigned long long 
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     if (!strcmp(all[i].name, name) && version == 12000 && flags == 1)
       return *found = seen.missing == 1 ? NULL : all[i].function, *result = seen.missing == 1, 0;
-  return *found = NULL, *result = 1, 0;
+  return *found = NULL, *result = 1, 500;
 }
 
 void *stand_in_open(const char *name, int mode) {
