@@ -17,14 +17,15 @@
 enum { DEVICES = 64, FUNCTIONS = 4096, PROBES = 8 };
 enum { VERSION = 12000 }; /* of CUDA, whose form of each driver function is meant */
 enum { LEGACY_STREAM = 1 };
-enum { /* numbers of errors */
-       INVALID_VALUE = 1,
-       INVALID_CONFIGURATION = 9,
-       NO_DRIVER = 35,
-       INVALID_DEVICE = 101,
-       INVALID_CONTEXT = 201,
-       NOT_FOUND = 500,
-       NOT_SUPPORTED = 801
+/* Numbers of errors. */
+enum {
+  INVALID_VALUE = 1,
+  INVALID_CONFIGURATION = 9,
+  NO_DRIVER = 35,
+  INVALID_DEVICE = 101,
+  INVALID_CONTEXT = 201,
+  NOT_FOUND = 500,
+  NOT_SUPPORTED = 801
 };
 /* Attributes of a device: threads of a block, then the sizes of a block, then those of a grid. */
 enum { MOST_THREADS = 1, MOST_BLOCK = 2, MOST_GRID = 5 };
@@ -128,7 +129,7 @@ static int start(void) {
 }
 
 /* 1 more than the handle of a device; 0 where there is no such device. */
-static int handle_of(int device) { return device >= 0 && device < DEVICES ? handles[device] : 0; }
+static int handle_of(int device) { return (unsigned)device < DEVICES ? handles[device] : 0; }
 
 /* 1 more than the handle of the device whose context is current; 0 where none is. A tool that checks a program reports
  * calls of the driver that fail, so none is made that has to. */
@@ -291,5 +292,5 @@ const char *cudaGetErrorString(int status) {
   return driver.error_text && !driver.error_text(status, &text) && text ? text : "no description";
 }
 
-/* Stands for each function that the compiler's archive calls besides, and no kernel (runtime.py). */
+/* Takes the place of the functions that the compiler's archive calls in shims which no kernel calls (runtime.py). */
 int precast_missing(void) { return NOT_SUPPORTED; }

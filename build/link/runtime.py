@@ -22,7 +22,7 @@ from precast.loader.contract.format.artifact import Host
 from precast.loader.contract.format.config import canonical
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "cuda_runtime.c"))
-# What kernels call: functions of the CUDA runtime that cuda_runtime.c has, and of the archive what calls no other.
+# The shims that kernels may call: those of the driver, and those of functions that cuda_runtime.c has.
 _EXPORTS = (
     "_cu[A-Z]*", "cuda_dialect_*", "CuteDSLRT_*", "_cudaDeviceGetAttribute", "_cudaGetDevice", "_cudaGetDeviceCount",
     "_cudaKernelSetAttributeForDevice", "_cudaLaunchKernel", "_cudaLaunchKernelEx", "_cudaLibraryGetKernel",

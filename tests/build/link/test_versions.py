@@ -15,7 +15,7 @@ import pytest
 from precast.build.errors import LinkError, ToolError
 from precast.build.link import elf
 from precast.build.link.linker import FLAGS, Linker, host_libraries
-from precast.build.link.runtime import RuntimeLibrary, link_runtime
+from precast.build.link.runtime import SOURCES, RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, compiler_versions, find_cuda, find_toolchain, find_toolkit
 from precast.build.link.versions import DSL, LIBRARIES, RELEASES, choose_cuda, release_of, toolkit, toolkit_number
 from precast.build.store.key import key_parts
@@ -79,6 +79,19 @@ def test_what_objects_of_a_version_call_is_there(link: SimpleNamespace, version:
 def test_the_helpers_of_a_version_are_in_the_runtime_library(runtime: RuntimeLibrary, version: str) -> None:
     called = {name for name in CALLED[version] if name.startswith("CuteDSLRT_")}
     assert called <= release_of(version).helpers <= elf.symbols(runtime.code)
+
+
+def test_a_kernel_that_calls_more_of_the_cuda_runtime_does_not_link(link: SimpleNamespace) -> None:
+    with pytest.raises(LinkError, match=r"__tvm_ffi_k needs _cudaMalloc, which neither .* has"):
+        link.made("4.8.1", (*CALLED["4.8.1"], "_cudaMalloc"))
+
+
+def test_what_is_exported_calls_what_is_there(runtime: RuntimeLibrary) -> None:
+    source = next(path for path in SOURCES if path.name == "cuda_runtime.c").read_text()
+    exported = {name[1:] for name in elf.symbols(runtime.code) if name.startswith("_cuda")}
+    both = {"cudaLaunchKernel", "cudaLaunchKernelEx"}  # shims of one function
+    assert both < exported
+    assert not {name for name in (exported - both) | {"cudaLaunchKernelExC"} if f"\nint {name}(" not in source}
 
 
 def test_a_version_that_calls_no_library_of_the_host_gets_none(link: SimpleNamespace, toolchain: Toolchain) -> None:
