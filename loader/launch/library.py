@@ -126,10 +126,8 @@ def may_allocate(code: bytes) -> bool:
     >>> may_allocate(b"TVMFFIEnvGetStream"), may_allocate(b"TVMFFIEnvGetStream, TVMFFIEnvTensorAlloc")
     (False, True)
     """
-    at = code.find(b"TVMFFI")
-    while at >= 0 and not code.startswith(_ALLOCATING, at):
-        at = code.find(b"TVMFFI", at + 1)
-    return at >= 0
+    # The C library's search, which is several times as quick as that of bytes.
+    return any(_process().memmem(code, len(code), name, len(name)) for name in _ALLOCATING)
 
 
 def runtime_for(cache: Cache, arch: str) -> Runtime:
@@ -222,7 +220,8 @@ def _process() -> ctypes.PyDLL:
     """The symbols of the process itself, with those of the dynamic linker. A PyDLL keeps the interpreter's lock, where
     there is one, so that no other Python thread calls the linker, or forks, between a call and ``dlerror``."""
     process = ctypes.PyDLL(None)
-    process.dlopen.restype = process.dlsym.restype = ctypes.c_void_p
+    process.dlopen.restype = process.dlsym.restype = process.memmem.restype = ctypes.c_void_p
+    process.memmem.argtypes = (ctypes.c_char_p, ctypes.c_size_t) * 2
     process.dlerror.restype = ctypes.c_char_p
     return process
 
