@@ -73,6 +73,14 @@ class TmaRing:
         return reached % self.stages, parity ^ (reached // self.stages & 1)
 
     @cute.jit
+    def drain(self, stage: cutlass.Int32, parity: cutlass.Int32) -> None:
+        """After the last load: wait until every stage was read, by all blocks that it was loaded for. A block's
+        barriers must outlive what others have yet to signal to them. ``stage`` would be filled next."""
+        for _ in cutlass.range_constexpr(self.stages):
+            self.wait_empty(stage, parity)
+            stage, parity = self.after(stage, parity)
+
+    @cute.jit
     def release(self, stage: cutlass.Int32, first: Any = 0) -> None:
         """One arrival of this warp, which has read a stage, at each block that loads into it; ``first`` is the first
         of these in the cluster."""
@@ -102,6 +110,16 @@ def tma_parts(copy: Any, stages: Any, tile: Any, part: Any = 0, parts: int = 1) 
 def swizzled(pointer: Any, layout: Any, dtype: Any) -> Any:
     """Shared memory in the order that wgmma reads."""
     return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=dtype), layout.outer)
+
+
+def introduce(cluster: int) -> None:
+    """Wait until the barriers of the whole cluster are initialized, and fenced by who did that. Nothing else is seen
+    after, so that nothing else is waited for."""
+    if cluster > 1:
+        cute.arch.cluster_arrive_relaxed()
+        cute.arch.cluster_wait()
+    else:
+        cute.arch.sync_threads()
 
 
 def meet(cluster: int) -> None:

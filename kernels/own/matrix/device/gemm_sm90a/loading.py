@@ -110,6 +110,8 @@ class GemmLoading:
                 stage, parity = ring.after(stage, parity)
             ahead = cutlass.Int32(0)
         cute.arch.griddepcontrol_launch_dependents()
+        if cutlass.const_expr(blocking.stays and blocking.sharing > 1):
+            ring.drain(stage, parity)
 
     @cute.jit
     def fill(
