@@ -20,7 +20,8 @@ from precast.loader.contract.format.config import canonical
 from precast.loader.resolve.cache import Cache
 
 PROBLEMS: dict[str, list[dict[str, Any]]] = {
-    "gemm": [{"m": [1, 61, 1021], "n,k": [[6160, 4112], [4112, 14352]]}],  # of no layer, so that no file has them; FP8 takes multiples of 16
+    # Of no layer, so that no file has them; multiples of 16, as float8 needs.
+    "gemm": [{"m": [1, 61, 1021], "n,k": [[6160, 4112], [4112, 14352]]}],
     "rmsnorm": [{"rows": [1, 64, 4096]}],
     "scale": [{"n": [4096, 1 << 24]}],
 }
