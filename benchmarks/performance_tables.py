@@ -281,7 +281,8 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
 def figures(report: Mapping[str, Any]) -> Iterator[str]:
     """Single figures of the loader, of starts and of large problems."""
     yield "Each row is from one run of `benchmarks/loader.py`, `benchmarks/serving.py` or `benchmarks/kernels.py`."
-    yield "Those of a call, the smallest kernel and the service are of that day, the others older."
+    yield "Those of cubins, FlashAttention's first result and large problems are older. The smallest kernel, importing,"
+    yield "`preload` and the first `get` were measured on a slower host, where a launch from C++ takes 4.9 us."
     yield ""
     cells = [[row["what"], row["precast"], row["peers"]] for row in report["rows"]]
     yield from _table(["", "precast", "compared with"], cells)

@@ -112,20 +112,11 @@ def swizzled(pointer: Any, layout: Any, dtype: Any) -> Any:
     return cute.make_tensor(cute.recast_ptr(pointer, layout.inner, dtype=dtype), layout.outer)
 
 
-def introduce(cluster: int) -> None:
-    """Wait until the barriers of the whole cluster are initialized, and fenced by who did that. Nothing else is seen
-    after, so that nothing else is waited for."""
+def meet(cluster: int, *, relaxed: bool = False) -> None:
+    """Wait for the whole cluster, or for the block where it is alone. What was written before is seen after; where it
+    is ``relaxed``, which takes less time, a cluster sees no more than what was fenced."""
     if cluster > 1:
-        cute.arch.cluster_arrive_relaxed()
-        cute.arch.cluster_wait()
-    else:
-        cute.arch.sync_threads()
-
-
-def meet(cluster: int) -> None:
-    """Wait for the whole cluster, or for the block where it is alone. What was written before is seen after."""
-    if cluster > 1:
-        cute.arch.cluster_arrive()
+        cute.arch.cluster_arrive_relaxed() if relaxed else cute.arch.cluster_arrive()
         cute.arch.cluster_wait()
     else:
         cute.arch.sync_threads()

@@ -16,7 +16,7 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.cute.runtime import make_fake_stream
 from cutlass.utils import HardwareInfo, LayoutEnum, SmemAllocator
 
-from precast.kernels.own.device.tma_ring import TmaRing, introduce, meet, swizzled
+from precast.kernels.own.device.tma_ring import TmaRing, meet, swizzled
 from precast.kernels.own.matrix.blocking import GROUP, WARP, Blocking
 from precast.kernels.own.matrix.device.gemm_sm90a.loading import GemmLoading, tiles_of
 from precast.kernels.own.matrix.device.gemm_sm90a.result import MEETINGS, GemmResult
@@ -105,7 +105,7 @@ class GemmSm90a:
                 ring.initialize(1, blocking.team_warps)
             cute.arch.mbarrier_init_fence()
         # Before the first load: blocks that load together write into each other's memory and barriers.
-        introduce(blocking.cluster if blocking.sharing > 1 else 1)
+        meet(blocking.cluster if blocking.sharing > 1 else 1, relaxed=True)
 
         loading = (
             first_copy, first_tiles, first_stages, second_copy, second_tiles, second_stages,
