@@ -4,8 +4,10 @@ The 100 sizes are those of ``gemm-unseen.yaml``: 25 layers, with m from 1 to 163
 ``loader.get`` chooses for the size is timed in turns with torch's products of the same inputs: CUDA graphs, a cold L2
 cache. The peer is the fastest of torch's default, cuBLAS and cuBLASLt. With ``--candidates`` every variant of the
 config is timed, too, and what the best of them would have given is printed beside the choice. ``--dtype float8_e4m3fn``
-is compared with ``torch._scaled_mm`` with scales of 1. It needs torch and the loader, no compiler. What fails is
-reported and skipped; FILE is written after every size.
+is compared with ``torch._scaled_mm`` with scales of 1. Before each launch another kernel fills the cache, with lines
+that are still to be written to memory; with ``--written-back`` they are written, and a launch pays for its own alone. A
+model leaves some of both. It needs torch and the loader, no compiler. What fails is reported and skipped; FILE is
+written after every size.
 
 With ``--candidates`` one to two minutes on an H200. Exit status 1: nothing could be timed.
 """
@@ -21,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -107,6 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("cache", type=Path, metavar="CACHE")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float8_e4m3fn"])
     parser.add_argument("--candidates", action="store_true", help="time every variant, too")
+    parser.add_argument("--written-back", action="store_true", help="with a cache that was last read, not written")
     parser.add_argument("--layers", type=Path, default=LAYERS, metavar="FILE", help="other layers than the unseen ones")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(argv)
@@ -117,13 +121,18 @@ def main(argv: list[str] | None = None) -> int:
     begun = time.monotonic()
     for size in sizes(options.layers):
         try:
-            rows.append(timed(size, options.dtype, options.candidates))
+            rows.append(timed(size, options.dtype, options.candidates, options.written_back))
         except Exception as error:  # of this size alone, unless the GPU has faulted
             print(f"{named(size)}: left out: {type(error).__name__}: {str(error)[:300]}", flush=True)
             continue
         print(line(rows[-1]), flush=True)
         if options.json:
-            report = {"dtype": options.dtype, "summary": summary(rows), "rows": [asdict(row) for row in rows]}
+            report = {
+                "dtype": options.dtype,
+                "written_back": options.written_back,
+                "summary": summary(rows),
+                "rows": [asdict(row) for row in rows],
+            }
             options.json.write_text(json.dumps(report, sort_keys=True, indent=1) + "\n")
     if not rows:
         return 1
@@ -141,7 +150,7 @@ def warm_up() -> None:
     torch.cuda.synchronize()
 
 
-def timed(size: Size, dtype: str, with_candidates: bool) -> Timed:
+def timed(size: Size, dtype: str, with_candidates: bool, written_back: bool = False) -> Timed:
     """Time one size; its tensors are gone when this returns."""
     from precast import loader
     from precast.kernels.authoring.timing import timer
@@ -155,15 +164,13 @@ def timed(size: Size, dtype: str, with_candidates: bool) -> Timed:
         quick = lambda kernel: timer.once(lambda: kernel(a, b, out), "cuda") <= most  # noqa: E731
         kernels = {**candidates(ours, config, quick), **kernels}
     calls = {name: (lambda kernel=kernel: kernel(a, b, out)) for name, kernel in kernels.items()}
+    cold = partial(timer.cold, device="cuda", written_back=written_back)
     chosen = text(ours.config)
     if len(calls) > 1:
-        first = {
-            name: min(times)
-            for name, times in zip(calls, timer.cold([*calls.values()], "cuda", launches=FEW), strict=True)
-        }
+        first = {name: min(times) for name, times in zip(calls, cold([*calls.values()], launches=FEW), strict=True)}
         near = NEAR * min(first.values())
         calls = {name: call for name, call in calls.items() if name == chosen or first[name] <= near}
-    found = timer.cold([*calls.values(), *theirs.values()], "cuda", launches=LAUNCHES)
+    found = cold([*calls.values(), *theirs.values()], launches=LAUNCHES)
     times = dict(zip(calls, found[: len(calls)], strict=True))
     peers = dict(zip(theirs, found[len(calls) :], strict=True))
     peer = min(peers, key=lambda name: statistics.median(peers[name]))

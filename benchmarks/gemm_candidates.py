@@ -4,6 +4,7 @@ Needs a GPU, torch and the loader, and no compiler. The sizes are those of ``gem
 numbers of rows, in a random order, so that a run that was ended by ``--seconds`` is a fair sample; the next measures
 those that FILE lacks. At each, the variants whose estimate is not hopeless are timed by CUDA graphs with a cold L2
 cache: all with a few launches, then those near the best with more, in turns with torch, and their results are compared.
+A time is the mean of two, of a cache full of what others wrote, and of what others read: a model leaves some of both.
 They are measured in a process of its own: a variant that hangs or faults costs itself alone. It is named, and the
 process starts again without it.
 ``benchmarks/gemm_choose.py`` makes a tuning file of FILE, and names the variants that it needs. Exit status 1: some are
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ ODD = (  # sizes at which tiles are cut short, whose results are compared with f
     (1, 8, 8), (3, 72, 264), (17, 264, 1000), (65, 520, 72), (129, 1032, 520), (200, 136, 2056), (300, 1048, 712),
 )  # fmt: skip
 SILENCE = 60.0  # seconds in which a process says nothing before it counts as hanging
-FEW, MORE = 3, 9  # launches
+FEW, MORE = 2, 6  # launches, of each kind
 HOPELESS, SLOW, NEAR = 1.5, 1.6, 1.12  # times the best estimate, the best first launch, and the best of a first look
 MOST = 24  # of those near the best are timed again
 
@@ -165,13 +166,13 @@ def compare(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
         say(at=name, size=str(size))
         once = timer.once(call, "cuda")  # with some of the host's time
         if once <= SLOW * best + 60.0:
-            first[name] = min(timer.cold([call], "cuda", launches=FEW)[0])
+            first[name] = cold([call], FEW, min)[0]
             best = min(best, first[name])
     near = sorted((n for n, took in first.items() if took <= NEAR * best), key=first.__getitem__)[:MOST]
     theirs = torch_call(a, b, dtypes[1])
     say(at=None)
-    found = timer.cold([*(calls[name] for name in near), theirs], "cuda", launches=MORE)
-    times = {name: statistics.median(took) for name, took in zip(near, found, strict=False)}
+    found = cold([*(calls[name] for name in near), theirs], MORE, statistics.median)
+    times = dict(zip(near, found, strict=False))
     least = max(times.values())
     times = {**{name: max(took, least) for name, took in first.items()}, **times}
     expected = theirs().to(dtypes[1])
@@ -185,7 +186,18 @@ def compare(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
             del times[name]
     say(at=None)
     rounded = {name: round(took, 2) for name, took in times.items()}
-    say(size=str(size), torch=round(statistics.median(found[-1]), 2), times=rounded)
+    say(size=str(size), torch=round(found[-1], 2), times=rounded)
+
+
+def cold(calls: Sequence[Callable[[], Any]], launches: int, typical: Callable[[list[float]], float]) -> list[float]:
+    """The time of each call: the mean of those with a cache to be written back, and with one that was only read."""
+    from precast.kernels.authoring.timing import timer
+
+    replays = [timer.captured(call, "cuda").replay for call in calls]
+    written, read = (
+        timer.cold(replays, "cuda", launches=launches, written_back=back, graphs=False) for back in (False, True)
+    )
+    return [(typical(one) + typical(other)) / 2 for one, other in zip(written, read, strict=True)]
 
 
 def matrices(size: Size, dtypes: Any, padding: int = 0) -> tuple[Any, Any, Any]:

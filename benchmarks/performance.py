@@ -42,6 +42,11 @@ class Part:
     needs: str = ""
 
 
+def _gemm(*options: str) -> Part:
+    words = ("benchmarks/gemm.py", "CACHE", *options)
+    return Part((sys.executable, *words, "--json", "FILE"), " ".join(["python", *words]), needs="gemm")
+
+
 PRECAST = (sys.executable, "-m", "precast.cli.main")
 PARTS: Mapping[str, Part] = {
     "memory-bound": Part(
@@ -50,16 +55,10 @@ PARTS: Mapping[str, Part] = {
         needs="rmsnorm",
     ),
     "kernels": Part((*PRECAST, "bench", "CACHE", "--json"), "precast bench CACHE --json"),
-    "gemm-bfloat16": Part(
-        (sys.executable, "benchmarks/gemm.py", "CACHE", "--json", "FILE"),
-        "python benchmarks/gemm.py CACHE",
-        needs="gemm",
-    ),
-    "gemm-float8": Part(
-        (sys.executable, "benchmarks/gemm.py", "CACHE", "--dtype", "float8_e4m3fn", "--json", "FILE"),
-        "python benchmarks/gemm.py CACHE --dtype float8_e4m3fn",
-        needs="gemm",
-    ),
+    "gemm-bfloat16": _gemm(),
+    "gemm-bfloat16-written-back": _gemm("--written-back"),
+    "gemm-float8": _gemm("--dtype", "float8_e4m3fn"),
+    "gemm-float8-written-back": _gemm("--dtype", "float8_e4m3fn", "--written-back"),
     "attention": Part(
         (sys.executable, "benchmarks/attention.py", "CACHE", "--json", "FILE"),
         "python benchmarks/attention.py CACHE",

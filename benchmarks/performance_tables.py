@@ -169,7 +169,11 @@ def gemm(report: Mapping[str, Any]) -> Iterator[str]:
     summary, rows = report["summary"], report["rows"]
     layers = len({(row["size"]["n"], row["size"]["k"]) for row in rows})
     yield f"`gemm` in {report['dtype']} at {len(rows)} sizes of {layers} layers that no tuning file has, as"
-    yield "`loader.get` chooses, beside torch by its own choice and by each of its libraries:"
+    yield "`loader.get` chooses, beside torch by its own choice and by each of its libraries. The L2 cache is cold, and"
+    if report.get("written_back"):
+        yield "has nothing left to write to memory:"
+    else:
+        yield "full of what another kernel wrote, which a launch has written to memory:"
     yield f"the ratio to the fastest of them is **{summary['geometric_mean']:.3f}** in the geometric mean,"
     yield f"{summary['least']:.3f} at least."
     yield f"At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."

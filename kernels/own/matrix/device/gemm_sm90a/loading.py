@@ -9,9 +9,11 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import cpasync
 
-from precast.kernels.own.device.tma_ring import OFTEN, ONCE, USUAL, tma_parts
+from precast.kernels.own.device.tma_ring import ONCE, USUAL, tma_parts
 from precast.kernels.own.matrix.blocking import Blocking
 from precast.kernels.own.matrix.multicast import Multicast
+
+_GPCS = 8  # of a Hopper GPU, each with its own way to the L2 cache
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,9 @@ class GemmLoading:
         pieces of each row."""
         blocking = self.blocking
         start, stride, end, token_clusters = tiles_of(blocking, out)
-        weights, tokens = cutlass.Int64(ONCE), cutlass.Int64(OFTEN)
-        if token_clusters > 1:
-            weights = cutlass.Int64(USUAL)
+        weights, tokens = cutlass.Int64(USUAL), cutlass.Int64(USUAL)
+        if token_clusters == 1 or end <= stride:  # who needs the same weights loads them at about the same time
+            weights = cutlass.Int64(ONCE)
         weight_receivers, token_receivers = (cutlass.Int16(mask) for mask in blocking.receivers(share, neighbour))
         of_weights = weights, weight_receivers, neighbour % blocking.along
         of_tokens = tokens, token_receivers, neighbour // blocking.along
@@ -127,11 +129,19 @@ class GemmLoading:
             cute.copy(side.copy, source[None, k], to[None, stage], **options)
 
 
-def tiles_of(blocking: Blocking, out: Any) -> tuple[Any, Any, Any, Any]:
+@cute.jit
+def tiles_of(blocking: Blocking, out: cute.Tensor) -> Any:
     """The number of a cluster's first tile, how many further the next is, where they end, and how many stand along the
-    tokens."""
+    tokens.
+
+    The GPU gives clusters to its GPCs in turn. Where each has one tile, those of a GPC take tiles that stand one after
+    another: what several of them load at a time, the L2 cache sends to a GPC once.
+    """
     block, _, _ = cute.arch.block_idx()
     blocks, _, _ = cute.arch.grid_dim()
     m, n = cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1])
-    start, stride = block // blocking.cluster, blocks // blocking.cluster
-    return start, stride, blocking.clusters(m, n), blocking.token_clusters(m)
+    start, stride, end = block // blocking.cluster, blocks // blocking.cluster, blocking.clusters(m, n)
+    if end <= stride:
+        gpc = start % _GPCS
+        start = gpc * (stride // _GPCS) + cutlass.min(gpc, stride % _GPCS) + start // _GPCS
+    return start, stride, end, blocking.token_clusters(m)
