@@ -134,14 +134,15 @@ def tiles_of(blocking: Blocking, out: cute.Tensor) -> Any:
     """The number of a cluster's first tile, how many further the next is, where they end, and how many stand along the
     tokens.
 
-    The GPU gives clusters to its GPCs in turn. Where each has one tile, those of a GPC take tiles that stand one after
-    another: what several of them load at a time, the L2 cache sends to a GPC once.
+    The GPU gives clusters to its GPCs in turn. Where those that stay have one tile each, those of a GPC take tiles that
+    stand one after another: what several of them load at a time, the L2 cache sends to a GPC once.
     """
     block, _, _ = cute.arch.block_idx()
     blocks, _, _ = cute.arch.grid_dim()
     m, n = cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1])
     start, stride, end = block // blocking.cluster, blocks // blocking.cluster, blocking.clusters(m, n)
-    if end <= stride:
-        gpc = start % _GPCS
-        start = gpc * (stride // _GPCS) + cutlass.min(gpc, stride % _GPCS) + start // _GPCS
+    if cutlass.const_expr(blocking.stays):  # noqa: SIM102 (known when it is compiled)
+        if end <= stride:
+            gpc = start % _GPCS
+            start = gpc * (stride // _GPCS) + cutlass.min(gpc, stride % _GPCS) + start // _GPCS
     return start, stride, end, blocking.token_clusters(m)
