@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from precast.build.measurements.tuning_file import Group, TuningFile
-from precast.loader.contract.format.estimate import Estimate
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.estimate import Estimate
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.table_writer import tables_of
 
 UNMEASURED = 1.6
 Choose = Callable[[Sequence[Measured], Measured], str]
@@ -39,7 +40,9 @@ def rows_of(group: Group, capability: Capability) -> list[Measured]:
 def by_the_rule(table: Sequence[Measured], asked: Measured) -> str:
     """What the loader takes."""
     keys = sorted({key for row in table for key in row.times}, key=int)
-    choice = Estimate(table, asked.problem, keys, gpu="", capability=asked.capability).fastest(asked.problem)
+    choice = Estimate(tables_of(table, {}), asked.problem, keys, gpu="", capability=asked.capability).fastest(
+        asked.problem
+    )
     assert choice is not None
     return choice.key
 

@@ -4,7 +4,7 @@ Needs no GPU. FILE is its JSON, of one dtype or another. Of each dtype, ``--coun
 that helps most after those before it. They are printed as rows of a manifest, with what they reach together. TUNING
 keeps the groups of other dtypes, and gets a new one for each of these: the times of the chosen variants; at fewer rows
 than any of FILE, those that TUNING had. With ``--add`` nothing is chosen: the variants that TUNING has get the times of
-FILE at sizes that it lacks.
+FILE at sizes that it lacks; where it has none of this GPU, all variants of CACHE do.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def added(file: TuningFile, measured: Group) -> TuningFile:
     """
     group = next((one for one in file.groups if one.identity == measured.identity), None)
     if group is None:
-        raise SystemExit("TUNING has no variants of this kind: choose some, without --add")
+        return replace(file, groups=(*file.groups, measured))
     found = {one.identity: one for one in measured.candidates}
     candidates, known = [], set(group.problems)
     for own in group.candidates:
@@ -258,6 +258,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=90, help="variants of a dtype")
     parser.add_argument("--keep", action="store_true", help="the variants that TUNING has, and further ones")
     parser.add_argument("--first", nargs="*", default=FIRST, help="variants that the author prefers, where there are")
+    parser.add_argument("--gpu", default="NVIDIA H200", help="the name of the GPU that measured")
     parser.add_argument("--driver", default="", help="of the GPU that measured")
     options = parser.parse_args()
     cache = Cache(options.cache)
@@ -265,7 +266,7 @@ def main() -> int:
     keys = {key.name for key in listed.keys if key.tuned}
     file = TuningFile.decode(options.out.read_bytes()) if options.out and options.out.is_file() else TuningFile()
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    gpu = Gpu(name="NVIDIA H200", capability=Capability(9, 0), driver=options.driver, date=date)
+    gpu = Gpu(name=options.gpu, capability=Capability(9, 0), driver=options.driver, date=date)
     measured = [rows_of([one]) for one in options.files] if options.add else [rows_of(options.files)]
     for dtype, rows in (item for found in measured for item in found.items()):
         plain = {
@@ -278,7 +279,8 @@ def main() -> int:
             raise SystemExit(f"CACHE has no plain variants in {dtype}: build manifests/gemm.yaml for {TARGET}")
         rows = [one for row in rows if (one := row.of(plain)).times]
         if options.add:
-            file = added(file, group_of(plain, cache, rows, gpu, keys))
+            gpus = {one.name: one for one in (gpu, *file.gpus)}
+            file = added(replace(file, gpus=tuple(gpus.values())), group_of(plain, cache, rows, gpu, keys))
             continue
         today = group_of(plain, cache, (), gpu, keys)
         old = next((one for one in file.groups if one.identity == today.identity), today)

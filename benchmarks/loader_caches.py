@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+import random
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from precast.loader.contract.format.config import Key
+from precast.loader.contract.format.index import OpIndex
+from precast.loader.contract.format.target import Capability
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.tiling import Tiling
 from tests.helpers.caches import CacheWriter, Native, artifact, compiler
 
 KEYS = (
@@ -54,6 +59,34 @@ def large(artifacts: int = 10_000, ops: int = 20) -> Path:
             rows.append(replace(one, provenance={"function": f"library.kernels.op_{op}:compile_it", "env": {}}))
         writer.op(f"op_{op}", rows, keys=KEYS)
     return writer.write(folder() / "large")
+
+
+@functools.cache
+def measured(variants: int = 150, problems: int = 2500) -> Path:
+    """An op as ``gemm`` is shipped: in two dtypes, with as many variants each, of which a third has a time at each of
+    as many problems."""
+    native = Native(folder())
+    writer = CacheWriter(name="measured")
+    writer.runtime(*native.runtime())
+    blob = writer.keep(native.entry())
+    chance, rows, table = random.Random(0), [], []
+    for dtype in ("bfloat16", "float8_e4m3fn"):
+        some = [
+            artifact(blob, {"dtype": dtype, "hidden": 8, "threads": threads}, rank=threads)
+            for threads in range(variants)
+        ]
+        rows += some
+        keys = [one.key for one in some]
+        tilings = {key: Tiling(tile={"m": 8 * (at + 1), "n": 64}, at_once=132) for at, key in enumerate(keys)}
+        for _ in range(problems):
+            problem = {"m": chance.randrange(1, 10**8), "n": chance.randrange(1, 30_000), "k": 8}
+            times = {key: round(chance.uniform(5, 500), 2) for key in chance.sample(keys, variants // 3)}
+            held = {key: tilings[key] for key in times}
+            table.append(Measured(gpu="H", capability=Capability(9, 0), problem=problem, times=times, tilings=held))
+    writer.ops["product"] = OpIndex.of(
+        op="product", keys=KEYS, doc="", artifacts=tuple(rows), tuning=tuple({m.place: m for m in table}.values())
+    )
+    return writer.write(folder() / "measured")
 
 
 @functools.cache

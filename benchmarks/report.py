@@ -22,7 +22,7 @@ from precast.build.web_report.page_data import page_data
 from precast.loader.contract.format.artifact import Resources
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.web import browser

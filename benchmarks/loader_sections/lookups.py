@@ -1,4 +1,5 @@
-"""Finding variants: one that is loaded, and the first one in a cache of 10,000 artifacts over 20 ops."""
+"""Finding variants: one that is loaded, the first one in a cache of 10,000 artifacts over 20 ops, and the first for a
+problem, by the measurements of an op."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from loader_benchmark import Result
-from loader_caches import large
+from loader_caches import large, measured
 
 from loader_sections._child import child
 
@@ -31,6 +32,19 @@ for _ in range(100):
     again = min(again, (time.perf_counter() - start) / count)
 print(json.dumps([first, again]))
 """
+PROBLEM = """
+import json, time
+from precast import loader
+from precast.loader import get
+from precast.loader.launch import ffi
+ffi.entry = lambda library, symbol: print
+def took(m):
+    start = time.perf_counter()
+    problem = {"m": m, "n": 4096, "k": 8} if m else None
+    loader.get("product", {"dtype": "bfloat16", "hidden": 8}, problem=problem, target="sm_90a")
+    return time.perf_counter() - start
+print(json.dumps([took(0), took(300), min(map(took, range(1000, 20_000, 1000)))]))
+"""
 ROUNDS = 7
 
 
@@ -41,12 +55,24 @@ def run() -> Iterator[Result]:
     for _ in range(ROUNDS + 1):
         rows.append(json.loads(child(FIRST, PRECAST_CACHE_PATH=str(path))))
     first, again = (min(column) for column in zip(*rows[1:], strict=True))
+    rows = []
+    for _ in range(ROUNDS + 1):
+        rows.append(json.loads(child(PROBLEM, PRECAST_CACHE_PATH=str(measured()))))
+    plain, by_problem, others = (min(column) for column in zip(*rows[1:], strict=True))
+    tables = [(measured() / "ops" / "product.json").read_bytes()]
+    parse_tables = min(_parse(tables) for _ in range(ROUNDS))
     files = [p.read_bytes() for p in sorted((path / "ops").iterdir())]
     parse = min(_parse(files) for _ in range(ROUNDS))
     yield Result(what="get, loaded before, with a ready config", value=again * 1e6, unit="us", at_most=2)
     yield Result(what="first get of 10,000 artifacts over 20 ops", value=first * 1e3, unit="ms", at_most=10)
     yield Result(what="parsing the whole index of that cache (json.loads alone)", value=parse * 1e3, unit="ms")
     yield Result(what="first get / parsing the whole index", value=first / parse, unit="", at_most=0.2)
+    yield Result(what="first get of an op of 300 measured variants", value=plain * 1e3, unit="ms")
+    what = "first get for a problem after it, by 2 x 2500 measured problems"
+    yield Result(what=what, value=by_problem * 1e3, unit="ms")
+    yield Result(what="get for another problem", value=others * 1e3, unit="ms")
+    what = "first get for a problem / parsing its op's file (json.loads alone)"
+    yield Result(what=what, value=by_problem / parse_tables, unit="")
 
 
 def _parse(files: list[bytes]) -> float:

@@ -17,8 +17,8 @@ from precast.loader.contract.format.config import Config, config_text, to_json, 
 from precast.loader.contract.format.index import check_version
 from precast.loader.contract.format.patterns import OP_NAME, SHA256
 from precast.loader.contract.format.target import Capability, parse_capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.tiling import Tiling
 
 FORMAT = "precast-bench"
 LIMIT = 256 << 20

@@ -13,7 +13,7 @@ from precast.loader.contract.format import fields
 from precast.loader.contract.format.index import TUNING_LIMIT, OpIndex, check_version, encode
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.patterns import OP_NAME
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
 

@@ -16,7 +16,7 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.recordings.return_structure import count_of
 
 _ABSENT = "it is not in the cache"

@@ -14,7 +14,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical, config_text
 from precast.loader.contract.format.index import digest, key_to_json
 from precast.loader.contract.format.op_reader import OpReader
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 
 _COUNTED = ("registers", "shared", "stack", "local")
 

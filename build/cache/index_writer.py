@@ -16,7 +16,7 @@ from precast.loader.contract.format.index import (
     Runtime,
     digest,
 )
-from precast.loader.contract.format.tuning import MOST_ROWS
+from precast.loader.contract.format.tuning.table import MOST_ROWS
 from precast.loader.resolve.candidate import bucketing
 from precast.loader.resolve.choose import MOST_OF_ONE_CONFIG
 

@@ -18,7 +18,7 @@ from precast.build.link.toolchain import PROGRAMS, by_host, for_all_hosts
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import Index, Runtime
 from precast.loader.contract.format.patterns import CACHE_NAME
-from precast.loader.contract.format.tuning import joined
+from precast.loader.contract.format.tuning.measured import joined
 from precast.loader.errors import ConfigError
 
 _SHOWN = 20

@@ -25,7 +25,7 @@ from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex, Runtime, digest
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.recordings.provenance import FACTS, NATIVE_CALL, OBJECTS, RETURNS
 from precast.loader.contract.recordings.return_structure import first_op
 

@@ -17,8 +17,8 @@ from precast.build.measurements.tuning_file import CODE, Gpu, Group, Sizes, Tuni
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key, canonical, complete
 from precast.loader.contract.format.index import TUNING_LIMIT
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import ConfigError, FormatError
 
 

@@ -21,8 +21,8 @@ from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.index import TUNING_LIMIT, check_version
 from precast.loader.contract.format.patterns import OP_NAME, Pattern
 from precast.loader.contract.format.target import Capability, Target, parse_capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import LONGEST, parse_problem
+from precast.loader.contract.format.tuning.measured import LONGEST, parse_problem
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import FormatError
 
 FORMAT = "precast-tuning"

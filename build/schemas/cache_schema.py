@@ -21,13 +21,15 @@ from precast.build.schemas.schema_parts import (
     table_of,
     text_of,
 )  # fmt: skip
-from precast.loader.contract.format import artifact, index, signature, tuning
+from precast.loader.contract.format import artifact, index, signature
 from precast.loader.contract.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
 from precast.loader.contract.format.program import expression, host_program
+from precast.loader.contract.format.tuning.table import MOST_ROWS
 
 NAMES = ("manifest", "index", "op")
 
 _LIST_DEPTH = 12
+_ROW = re.compile(r"[0-9]{1,19}(,[0-9]{1,19}){0,31}: [0-9.eE+,-]*[1-9][0-9.eE+,-]*")
 _ANY_TARGET = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 
@@ -165,8 +167,6 @@ def _expression() -> Schema:
 def _table() -> Schema:
     """A table of measurements."""
     size = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
-    time = {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1e12}
-    times = {**list_of(time, 10_000), "contains": {"type": "number"}}
     tile = {**table_of({**size, "minimum": 1}, 32), "propertyNames": text_of(NAME)}
     tiling = object_of({"at_once": {**size, "minimum": 1}, "tile": tile})
     variant = object_of({"key": text_of(SHA256), "tiling": tiling}, optional=("tiling",))
@@ -176,7 +176,7 @@ def _table() -> Schema:
             "capability": {"type": "string", "pattern": r"^[1-9][0-9]?\.[0-9]$"},
             "axes": {**list_of(text_of(NAME), 32), "minItems": 1, "uniqueItems": True},
             "variants": {**list_of(variant, 10_000), "minItems": 1},
-            "rows": list_of(object_of({"problem": list_of(size, 32), "times": times}), tuning.MOST_ROWS),
+            "rows": list_of(text_of(_ROW), MOST_ROWS),
         }
     )
 

@@ -20,7 +20,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Config, Key, canonical, config_text
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.target import Target
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.resolve.cache import Cache
 
 Obstacle = Callable[[Artifact], str]

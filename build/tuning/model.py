@@ -18,7 +18,7 @@ from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.launching.cases import filled
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 
 # Fitted to matrix products on an H200. A block keeps only a few stages of loads in flight.
 _BLOCK = 80e3  # bytes a microsecond that one block loads at most

@@ -22,7 +22,7 @@ from precast.cli.shared.values import check_key_prefix, check_output_file, probl
 if TYPE_CHECKING:
     from precast.build.bench.report import Report
     from precast.build.bench.rounds import Variant
-    from precast.loader.contract.format.tiling import Tiling
+    from precast.loader.contract.format.tuning.tiling import Tiling
     from precast.loader.machine.driver import Device
     from precast.loader.resolve.cache import Cache
 

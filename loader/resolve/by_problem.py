@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from precast.loader.contract.format.estimate import Estimate
 from precast.loader.contract.format.target import Target
+from precast.loader.contract.format.tuning.estimate import Estimate
 from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
 from precast.loader.machine.machine import Machine
@@ -59,8 +59,8 @@ class ByProblem:
         if estimate is None:
             machine = self.resolution.machine
             gpu = machine.device.name if machine.device else None
-            table = self.resolution.accepted[0].candidate.source.op.tuning
-            estimate = Estimate(table, axes, self._peers, gpu=gpu, capability=machine.capability)
+            tables = self.resolution.accepted[0].candidate.source.op.tables
+            estimate = Estimate(tables, axes, self._peers, gpu=gpu, capability=machine.capability)
             self._estimates[axes] = estimate
         return estimate
 

@@ -17,7 +17,7 @@ from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requi
 from precast.loader.terminal_text import visible
 
 if TYPE_CHECKING:
-    from precast.loader.contract.format.estimate import Choice
+    from precast.loader.contract.format.tuning.estimate import Choice
 
 
 class Accepted(Immutable):

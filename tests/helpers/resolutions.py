@@ -8,10 +8,11 @@ from typing import Any
 
 from precast.loader.contract.format.artifact import Artifact, Blob, Host
 from precast.loader.contract.format.config import Key
-from precast.loader.contract.format.estimate import Choice, Estimate
 from precast.loader.contract.format.index import Index, OpIndex, Runtime
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.estimate import Choice, Estimate
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.table_writer import tables_of
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
 from tests.helpers.caches import HOST, SCALE_KEYS, artifact, reader_of
@@ -48,7 +49,7 @@ def fastest(
     capability: Capability | None,
 ) -> Choice | None:
     """The choice for one problem."""
-    return Estimate(table, problem, keys, gpu=gpu, capability=capability).fastest(problem)
+    return Estimate(tables_of(table, {}), problem, keys, gpu=gpu, capability=capability).fastest(problem)
 
 
 def distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:

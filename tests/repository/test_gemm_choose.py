@@ -60,10 +60,9 @@ def test_times_of_other_device_code_are_refused(added: Add) -> None:
         added(TuningFile(groups=(group(TIMES),)), group({"b": {2: 1.0}}, code="1"))
 
 
-def test_times_of_another_gpu_are_refused(added: Add) -> None:
-    file = TuningFile(groups=(replace(group(TIMES), gpu="NVIDIA B200"),))
-    with pytest.raises(SystemExit, match="TUNING has no variants of this kind: choose some, without --add"):
-        added(file, group(TIMES))
+def test_times_of_another_gpu_are_a_group_of_their_own(added: Add) -> None:
+    other = replace(group(TIMES), gpu="NVIDIA B200")
+    assert added(TuningFile(groups=(other,)), group({"c": {2: 1.0}})).groups == (other, group({"c": {2: 1.0}}))
 
 
 def test_fewer_rows_than_were_measured_keep_their_times(program: Any) -> None:

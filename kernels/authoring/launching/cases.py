@@ -12,7 +12,7 @@ from precast.kernels.authoring.timing.bench import is_layout
 from precast.loader import Kernel, current_session
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical, suggest
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import ConfigError, NoCudaDevice, PrecastError
 from precast.loader.machine.driver import Device, NoDriver
 from precast.loader.resolve.assumptions import unmet

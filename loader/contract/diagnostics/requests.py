@@ -12,7 +12,7 @@ from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import canonical, to_value
 from precast.loader.contract.format.patterns import NAME, OP_NAME, PART, SHA256, Pattern
 from precast.loader.contract.format.target import Target, parse_capability
-from precast.loader.contract.format.tuning import parse_problem
+from precast.loader.contract.format.tuning.measured import parse_problem
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError, FormatError
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.artifact import Artifact, Blob, Host
-from precast.loader.contract.format.config import Key, config_order, to_json, to_value
+from precast.loader.contract.format.config import Key, canonical, config_order, to_json, to_value
 from precast.loader.contract.format.patterns import CACHE_NAME, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
-    from precast.loader.contract.format.tuning import Measured
+    from precast.loader.contract.format.tuning.measured import Measured
 
 FORMAT = "precast-cache"
 OP_FORMAT = "precast-op"
@@ -148,9 +148,15 @@ class OpIndex(Immutable, kw_only=True):
         }
         if self.tuning:
             with IMPORT_LOCK:
-                from precast.loader.contract.format.tuning import to_tables
-            data["tuning"] = to_tables(self.tuning)
+                from precast.loader.contract.format.tuning.table_writer import tables_of
+            data["tuning"] = [table.to_json() for table in tables_of(self.tuning, self._meanings())]
         return encode(data)
+
+    def _meanings(self) -> dict[str, bytes]:
+        """Each artifact's config without its tuned keys."""
+        tuned = {key.name for key in self.keys if key.tuned}
+        configs = {a.key: {n: to_json(v) for n, v in a.config.items() if n not in tuned} for a in self.artifacts}
+        return {key: canonical(config) for key, config in configs.items()}
 
 
 def _file_order(artifact: Artifact) -> tuple[Any, ...]:

@@ -22,7 +22,8 @@ from precast.loader.errors import FormatError
 from precast.loader.import_lock import IMPORT_LOCK
 
 if TYPE_CHECKING:
-    from precast.loader.contract.format.tuning import Measured
+    from precast.loader.contract.format.tuning.measured import Measured
+    from precast.loader.contract.format.tuning.table import Table
 
 
 _FEW = 4096  # rows whose table takes some milliseconds, which a second lookup may take
@@ -49,10 +50,11 @@ class OpReader:
         tables: Callable[[], tuple[Mapping[str, Any], ...]],
     ) -> None:
         self.op, self.keys, self.doc, self.rows = op, keys, doc, rows
-        self._tables = tables
+        self._read_tables = tables
         self._artifacts: dict[int, Artifact] = {}
         self._positions: dict[Hashable, list[int]] | None = None
         self._looked_up = False
+        self._tables: tuple[Table, ...] | None = None
         self._tuning: tuple[Measured, ...] | None = None
 
     @classmethod
@@ -130,13 +132,26 @@ class OpReader:
         return tuple(map(self.artifact, range(len(self.rows))))
 
     @property
-    def tuning(self) -> tuple[Measured, ...]:
-        """The measurements. Raises a FormatError if one is not valid."""
-        if self._tuning is None:
+    def tables(self) -> tuple[Table, ...]:
+        """The tables of measurements, whose rows are not checked yet. Raises a FormatError if one is not valid."""
+        if self._tables is None:
             with IMPORT_LOCK:
-                from precast.loader.contract.format.tuning import parse_tables
+                from precast.loader.contract.format.tuning.table import read_tables
             try:
-                self._tuning = parse_tables(self._tables(), self.rows.keys)
+                self._tables = read_tables(self._read_tables(), self.rows.keys)
+            except FormatError as error:
+                raise error.within(f"ops/{self.op}.json:") from None
+        return self._tables
+
+    @property
+    def tuning(self) -> tuple[Measured, ...]:
+        """All measurements. Raises a FormatError if one is not valid."""
+        if self._tuning is None:
+            tables = self.tables
+            with IMPORT_LOCK:
+                from precast.loader.contract.format.tuning.table import measurements
+            try:
+                self._tuning = measurements(tables)
             except FormatError as error:
                 raise error.within(f"ops/{self.op}.json:") from None
         return self._tuning

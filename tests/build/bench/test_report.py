@@ -12,7 +12,7 @@ from precast.build.cache.annotate import Measurements
 from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import FormatError
 
 

@@ -14,8 +14,8 @@ from precast import loader
 from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.cli.main import app
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError, NoCudaDevice
 from precast.loader.resolve.cache import Cache

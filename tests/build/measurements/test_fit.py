@@ -11,7 +11,7 @@ from precast.build.measurements.fit import Listed, code_digest, completed, fit
 from precast.build.measurements.tuning_file import TuningFile
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import digest
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import FormatError
 from tests.helpers.caches import SCALE_KEYS, artifact, blob_of
 from tests.helpers.tuning.files import CODES, scale_file

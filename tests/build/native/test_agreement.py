@@ -20,8 +20,8 @@ from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key, to_json, to_value
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.candidate import Request

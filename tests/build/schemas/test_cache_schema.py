@@ -24,8 +24,8 @@ from precast.loader.contract.format.program.host_program import HostProgram, Par
 from precast.loader.contract.format.program.host_program import Step as HostStep
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.contract.format.target import Capability, Target
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import FormatError
 
 HERE = Path(__file__).parents[1]
@@ -279,8 +279,8 @@ def test_takes_what_the_writer_writes(name: str) -> None:
         ("op", (*TABLE, "rows"), None), ("op", (*TABLE, "more"), 1), ("op", (*VARIANT, "key"), "x"),
         ("op", (*VARIANT, "more"), 1), ("op", (*VARIANT, "tiling", "at_once"), 0),
         ("op", (*VARIANT, "tiling", "tile", "m"), 0), ("op", (*VARIANT, "tiling", "tile", "a-b"), 1),
-        ("op", (*ROW, "problem", 0), -1), ("op", (*ROW, "problem", 0), True), ("op", (*ROW, "more"), 1),
-        ("op", (*ROW, "times", 0), 0), ("op", (*ROW, "times", 0), True), ("op", (*ROW, "times", 0), None),
+        ("op", ROW, "-1: 1"), ("op", ROW, "m: 1"), ("op", ROW, "1"), ("op", ROW, "1:1"), ("op", ROW, "1: 1\n"),
+        ("op", ROW, "1: 0"), ("op", ROW, "1: nan"), ("op", ROW, "1: "), ("op", ROW, "1: ,"), ("op", ROW, None),
         ("op", (*ARGUMENT, "kind"), "pickle"), ("op", (*ARGUMENT, "shape"), [True]),
         ("op", (*ARGUMENT, "shape"), ["n" * 65]),
         ("op", (*ARGUMENT, "value"), []), ("op", (*ARGUMENT, "alignment"), -1), ("op", (*ARGUMENT, "more"), 1),

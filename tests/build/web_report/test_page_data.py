@@ -23,7 +23,7 @@ from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.values import replace
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import SCALE_KEYS, CacheWriter, Native, artifact

@@ -17,7 +17,7 @@ from precast.kernels.authoring.timing.bench import Timing
 from precast.kernels.authoring.timing.ceilings import Ceilings
 from precast.loader import session
 from precast.loader.contract.format.artifact import Artifact
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.machine.driver import CurrentDriver, Device
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes, TuningFile
 from precast.loader.contract.format.target import Capability, Target
-from precast.loader.contract.format.tiling import Tiling
+from precast.loader.contract.format.tuning.tiling import Tiling
 
 GPUS = {"NVIDIA H200": Capability(9, 0), "NVIDIA B200": Capability(10, 0)}
 DATES = tuple(f"2026-11-{day:02}T12:00:00Z" for day in (20, 21, 22))

@@ -13,7 +13,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.target import Capability, Target
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.values import replace
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine

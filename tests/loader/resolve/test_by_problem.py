@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.errors import ConfigError
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine

@@ -19,7 +19,8 @@ from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning import Measured, joined, to_tables
+from precast.loader.contract.format.tuning.measured import Measured, joined
+from precast.loader.contract.format.tuning.table_writer import tables_of
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.machine.driver import Device
 from precast.loader.machine.machine import Machine
@@ -190,9 +191,9 @@ def test_a_measurement_that_is_not_valid_is_refused(change: dict[str, Any], word
 
 def test_a_damaged_table_is_an_error_to_read_and_a_note_in_a_decision() -> None:
     """A bad table must not cost the kernel."""
-    good = to_tables([measured(m=8, times=(2.0, 1.0))])
+    good = [table.to_json() for table in tables_of([measured(m=8, times=(2.0, 1.0))], {})]
     bad = reader_of(tuned().op.index, tuning=[*good, *good])
-    with pytest.raises(FormatError, match=r"occurs twice.*'ops/scale\.json:\.tuning\[1\]'"):
+    with pytest.raises(FormatError, match=r"occurs twice.*'ops/scale\.json:\.tuning\[1\]\.rows\[0\]'"):
         _ = bad.tuning
     found = ask(replace(tuned(), op=bad), {"m": 8})
     assert threads(found) == 1 and "measurements of cache 'c0' were left out" in str(found)

@@ -2,7 +2,7 @@
  *
  * A problem that was measured is chosen for by its own row. Between measurements, each of the nearest rows says how
  * long every variant would take here, and nearer rows count for more, by variant. precast's
- * loader/contract/format/estimate.py decides the same, and says why. */
+ * loader/contract/format/tuning/estimate.py decides the same, and says why. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +169,7 @@ static void weigh(const struct row *rows, size_t count, double *weights, size_t 
   for (size_t i = 0; i < count; ++i)
     for (size_t n = 0; n < rows[i].table->variant_count; ++n) {
       const struct tiling *tiling = &rows[i].table->tilings[n];
-      if (!tiling->known || isnan(rows[i].times[n])) continue;
+      if (!tiling->known) continue;
       for (size_t k = 0; k < axes; ++k)
         if (tiling->tile[k]) weights[k] = 1.0, any = true;
     }
@@ -193,15 +193,19 @@ static const char *reason_of(struct call *call, const struct row *row, struct te
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
             const struct text *keys, size_t key_count, const struct gpu *gpu, const char **reason) {
   struct row *rows = take(call, measured.count, sizeof *rows);
-  size_t count = 0;
+  size_t count = 0, usable = 0;
   for (size_t i = 0; i < measured.count; ++i)
-    if (has_axes(measured.rows[i].table, axes, axis_count) && measures_any(&measured.rows[i], keys, key_count))
-      rows[count++] = measured.rows[i];
+    if (has_axes(measured.rows[i].table, axes, axis_count)) rows[count++] = measured.rows[i];
   count = near_rows(rows, count, gpu);
-  if (!count) return -1;
-  qsort(rows, count, sizeof *rows, by_sizes);
+  if (count) qsort(rows, count, sizeof *rows, by_sizes);
+  for (size_t i = 1; i < count; ++i)
+    if (!by_sizes(&rows[i - 1], &rows[i])) fail(call, PRECAST_CACHE_ERROR, "a problem occurs twice for one GPU");
   double *weights = take(call, axis_count, sizeof *weights);
   weigh(rows, count, weights, axis_count);
+  for (size_t i = 0; i < count; ++i)
+    if (measures_any(&rows[i], keys, key_count)) rows[usable++] = rows[i];
+  count = usable;
+  if (!count) return -1;
   struct ranked *ranked = take(call, count, sizeof *ranked);
   for (size_t i = 0; i < count; ++i) {
     double sum = 0;

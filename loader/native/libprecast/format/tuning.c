@@ -43,12 +43,55 @@ static void read_machine(const struct node *node, struct table *table) {
   table->capability = version_of(text);
 }
 
-static double microseconds(const struct node *node) {
-  double value = 0;
-  if (node->value->kind == JSON_INT) value = (double)node->value->number;
-  if (node->value->kind == JSON_REAL) value = node->value->real;
-  if (!(value > 0 && value <= LONGEST)) refuse(node, "expected a positive number of microseconds");
+/* The text of a row, such as "4096,300: 12.5,,7.25", as the lists [[4096,300],[12.5,null,7.25]]. */
+static const struct json *lists_of_row(const struct node *node) {
+  struct text row = string(node);
+  char *lists = take(node->call, row.size + 1, sizeof "null"), *out = lists;
+  bool between = false, empty = true;
+  *out++ = '[', *out++ = '[';
+  for (size_t i = 0; i <= row.size; ++i) {
+    char c = i < row.size ? row.data[i] : ',';
+    if (!between && c == ':' && i + 1 < row.size && row.data[i + 1] == ' ') {
+      memcpy(out, "],[", 3), out += 3, ++i, between = empty = true;
+    } else if (c == ',') {
+      if (empty) memcpy(out, "null", 4), out += 4;
+      if (i < row.size) *out++ = c;
+      empty = true;
+    } else if (strchr("0123456789.eE+-", c) && c) {
+      *out++ = c, empty = false;
+    } else {
+      refuse(node, "expected sizes and times, such as '8,64: 2.5,,3'");
+    }
+  }
+  *out++ = ']', *out++ = ']';
+  return parse_json(node->call, (struct text){lists, (size_t)(out - lists)});
+}
+
+static double microseconds(const struct node *node, const struct json *time) {
+  double value = time->kind == JSON_INT ? (double)time->number : time->kind == JSON_REAL ? time->real : 0;
+  if (time->kind == JSON_NULL) return NAN;
+  if (!(value > 0 && value <= LONGEST)) refuse(node, "expected a positive number of microseconds for each time");
   return value;
+}
+
+static void read_row(const struct node *node, const struct table *table, const size_t *order, struct row *row) {
+  const struct json *lists = lists_of_row(node), *problem = &lists->items[0], *times = &lists->items[1];
+  if (lists->size != 2 || problem->size != table->axis_count || times->size != table->variant_count)
+    refuse(node, "expected a size for each axis and a time for each variant");
+  int64_t *sizes = take(node->call, table->axis_count, sizeof *sizes);
+  double *microsecond = take(node->call, table->variant_count, sizeof *microsecond);
+  for (size_t n = 0; n < table->axis_count; ++n) {
+    const struct json *size = &problem->items[n];
+    if (size->kind != JSON_INT || size->number < 0) refuse(node, "expected a whole number for each size");
+    sizes[order[n]] = size->number;
+  }
+  bool any = false;
+  for (size_t n = 0; n < table->variant_count; ++n) {
+    microsecond[n] = microseconds(node, &times->items[n]);
+    any = any || !isnan(microsecond[n]);
+  }
+  if (!any) refuse(node, "no variant has a time: leave the problem out");
+  *row = (struct row){table, sizes, microsecond};
 }
 
 static int64_t positive(const struct node *node) {
@@ -94,13 +137,13 @@ static bool repeats(const struct text *words, size_t count, struct call *call) {
   return false;
 }
 
-/* Measurements with the same axes and the same variants. */
-static void read_table(const struct node *node, struct growing *growing) {
+/* Measurements with the same axes and the same variants, which differ in tuned keys only. order gets the position of
+ * each axis of the file among the sorted ones. Rows are read apart. */
+static const struct table *read_table(const struct node *node, size_t *order) {
   struct call *call = node->call;
   struct table *table = take(call, 1, sizeof *table);
   known(node, (const char *[]){"axes", "capability", "gpu", "rows", "variants", NULL});
-  struct node axes = at(node, "axes"), variants = at(node, "variants"), rows = at(node, "rows");
-  size_t order[AXES];
+  struct node axes = at(node, "axes"), variants = at(node, "variants");
   read_machine(node, table);
   list(&axes, AXES);
   for (size_t i = 0; i < axes.value->size; ++i) {
@@ -122,52 +165,23 @@ static void read_table(const struct node *node, struct growing *growing) {
   if (!table->axis_count || !table->variant_count || repeats(table->axes, table->axis_count, call) ||
       repeats(table->keys, table->variant_count, call))
     refuse(node, "expected at least one axis and one variant, each once");
-  for (size_t i = 0; i < table->axis_count; ++i) /* the position of each axis of the file among the sorted ones */
+  for (size_t i = 0; i < table->axis_count; ++i)
     for (order[i] = 0; !equal(table->axes[order[i]], json_text(&axes.value->items[i])); ++order[i]) {
     }
-  list(&rows, ROWS - growing->count);
-  for (size_t i = 0; i < rows.value->size; ++i) {
-    struct node one = item(&rows, i);
-    known(&one, (const char *[]){"problem", "times", NULL});
-    struct node problem = at(&one, "problem"), times = at(&one, "times");
-    if (list(&problem, AXES)->value->size != table->axis_count ||
-        list(&times, VARIANTS)->value->size != table->variant_count)
-      refuse(&one, "expected a size for each axis and a time for each variant");
-    int64_t *sizes = take(call, table->axis_count, sizeof *sizes);
-    double *microsecond = take(call, table->variant_count, sizeof *microsecond);
-    for (size_t n = 0; n < table->axis_count; ++n) {
-      struct node size = item(&problem, n);
-      sizes[order[n]] = count_of(&size, INT64_MAX);
-    }
-    bool any = false;
-    for (size_t n = 0; n < table->variant_count; ++n) {
-      struct node time = item(&times, n);
-      microsecond[n] = time.value->kind == JSON_NULL ? NAN : microseconds(&time);
-      any = any || !isnan(microsecond[n]);
-    }
-    if (!any) refuse(&times, "no variant has a time: leave the problem out");
-    *add_row(growing) = (struct row){table, sizes, microsecond};
-  }
+  return table;
 }
 
-static int by_problem(const void *first, const void *second) {
-  const struct row *one = first, *other = second;
-  const struct table *a = one->table, *b = other->table;
-  int difference = compare(a->gpu, b->gpu);
-  if (!difference) difference = a->capability.major - b->capability.major;
-  if (!difference) difference = a->capability.minor - b->capability.minor;
-  if (!difference) difference = (a->axis_count > b->axis_count) - (a->axis_count < b->axis_count);
-  for (size_t i = 0; !difference && i < a->axis_count; ++i) {
-    difference = compare(a->axes[i], b->axes[i]);
-    if (!difference) difference = (one->sizes[i] > other->sizes[i]) - (one->sizes[i] < other->sizes[i]);
-  }
-  return difference;
+static bool has_any(const struct table *table, const struct text *keys, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    for (size_t n = 0; n < table->variant_count; ++n)
+      if (equal(table->keys[n], keys[i])) return true;
+  return false;
 }
 
-struct rows read_tuning(struct call *call, const struct op *op) {
+struct rows read_tuning(struct call *call, const struct op *op, const struct text *keys, size_t wanted) {
   struct growing growing = {.call = call};
   struct node root = root_of(call, op->tuning), list_node = {call, op->tuning, &root, TEXT("tuning"), -1};
-  size_t count = op->tuning ? op->tuning->size : 0, key_count = op->rows->size;
+  size_t count = op->tuning ? op->tuning->size : 0, key_count = op->rows->size, listed = 0;
   struct text *known_keys = take(call, key_count, sizeof *known_keys);
   for (size_t i = 0; i < key_count; ++i) {
     const struct json *key = find(&op->rows->items[i], TEXT("key"));
@@ -176,16 +190,20 @@ struct rows read_tuning(struct call *call, const struct op *op) {
   qsort(known_keys, key_count, sizeof *known_keys, by_text);
   for (size_t i = 0; i < count; ++i) {
     struct node one = item(&list_node, i);
-    size_t before = growing.count;
-    read_table(&one, &growing);
-    const struct table *table = growing.count > before ? growing.rows[before].table : NULL;
-    for (size_t n = 0; table && n < table->variant_count; ++n)
+    size_t order[AXES];
+    const struct table *table = read_table(&one, order);
+    for (size_t n = 0; n < table->variant_count; ++n)
       if (!bsearch(&table->keys[n], known_keys, key_count, sizeof *known_keys, by_text))
         refuse(&one, "no artifact has the key %s", quoted(call, table->keys[n]));
+    struct node rows = at(&one, "rows");
+    list(&rows, ROWS - listed);
+    listed += rows.value->size;
+    if (!has_any(table, keys, wanted)) continue;
+    for (size_t n = 0; n < rows.value->size; ++n) {
+      struct node row = item(&rows, n);
+      read_row(&row, table, order, add_row(&growing));
+    }
   }
-  if (growing.count) qsort(growing.rows, growing.count, sizeof *growing.rows, by_problem);
-  for (size_t i = 1; i < growing.count; ++i)
-    if (!by_problem(&growing.rows[i - 1], &growing.rows[i])) refuse(&list_node, "a problem occurs twice for one GPU");
   return (struct rows){growing.rows, growing.count};
 }
 

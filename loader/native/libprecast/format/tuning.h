@@ -40,8 +40,8 @@ struct rows {
   size_t count;
 };
 
-/* All measurements of an op. Fails if one is not valid. */
-struct rows read_tuning(struct call *call, const struct op *op);
+/* The measurements of an op in tables that have any of some artifacts. Fails if one is not valid. */
+struct rows read_tuning(struct call *call, const struct op *op, const struct text *keys, size_t wanted);
 
 /* The time of the tiles of a problem, in units of one full wave. */
 double work(const struct tiling *tiling, const int64_t *sizes, size_t count);

@@ -6,14 +6,21 @@
 #include "resolve.h"
 #include "tuning.h"
 
-struct reading {
+struct choosing {
   const struct op *op;
-  struct rows rows;
+  const struct text *axes, *keys;
+  const int64_t *sizes;
+  size_t axis_count, key_count;
+  struct gpu gpu;
+  const char **reason;
+  int best;
 };
 
-static void read_rows(struct call *call, void *argument) {
-  struct reading *reading = argument;
-  reading->rows = read_tuning(call, reading->op);
+static void choose(struct call *call, void *argument) {
+  struct choosing *one = argument;
+  struct rows rows = read_tuning(call, one->op, one->keys, one->key_count);
+  one->best =
+      fastest(call, rows, one->axes, one->sizes, one->axis_count, one->keys, one->key_count, &one->gpu, one->reason);
 }
 
 static bool is_peer(const struct candidate *one, const struct candidate *first) {
@@ -40,21 +47,26 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
     axes[i] = problem->members[i].name;
     sizes[i] = problem->members[i].value.number;
   }
-  struct reading reading = {.op = op};
-  if (!attempt(call, read_rows, &reading)) {
+  struct choosing choosing = {.op = op,
+                              .axes = axes,
+                              .keys = keys,
+                              .sizes = sizes,
+                              .axis_count = problem->size,
+                              .key_count = count,
+                              .gpu = {name_of_device(&resolution->machine), resolution->machine.capability},
+                              .reason = &resolution->measured};
+  if (!attempt(call, choose, &choosing)) {
     if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
     put(&resolution->notes, "  note: the measurements of the cache were left out: %s\n", call->message);
     return;
   }
-  struct gpu gpu = {name_of_device(&resolution->machine), resolution->machine.capability};
-  int best = fastest(call, reading.rows, axes, sizes, problem->size, keys, count, &gpu, &resolution->measured);
-  if (best < 0) {
+  if (choosing.best < 0) {
     put(&resolution->notes,
         "  note: the cache has no measurement for a problem of these sizes on such a GPU, so the author's"
         " order decided: measure with 'precast bench', add with 'precast tune apply'\n");
     return;
   }
-  struct candidate chosen = accepted[peers[best]];
-  memmove(accepted + 1, accepted, peers[best] * sizeof *accepted);
+  struct candidate chosen = accepted[peers[choosing.best]];
+  memmove(accepted + 1, accepted, peers[choosing.best] * sizeof *accepted);
   accepted[0] = chosen;
 }

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.format.estimate import Choice, Estimate
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured, joined, parse_tables, to_tables
+from precast.loader.contract.format.tuning.estimate import Choice, Estimate
+from precast.loader.contract.format.tuning.measured import Measured, joined
+from precast.loader.contract.format.tuning.table import Table, measurements, read_tables
+from precast.loader.contract.format.tuning.table_writer import tables_of
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import FormatError
 from tests.helpers.resolutions import fastest
 
@@ -59,7 +61,7 @@ def test_a_choice_does_not_depend_on_earlier_ones() -> None:
     asked = [{"m": m} for m in (2561, 290_000, 11_000, 30_000, 40_000, 60_000)]
 
     def estimate() -> Estimate:
-        return Estimate([near, other], ["m"], KEYS, gpu=None, capability=HOPPER)
+        return Estimate(tables_of([near, other], {}), ["m"], KEYS, gpu=None, capability=HOPPER)
 
     kept = estimate()
     for problem in (*asked, *asked[::-1]):
@@ -155,7 +157,12 @@ measured = st.builds(
 
 @given(st.lists(measured, max_size=8, unique_by=lambda m: m.place))
 def test_tables_go_round(rows: list[Measured]) -> None:
-    assert parse_tables(to_tables(rows), (WIDE, NARROW, SPARE)) == tuple(sorted(rows, key=lambda m: m.place))
+    for meanings in ({}, {WIDE: b"1", NARROW: b"2"}, {WIDE: b"1", SPARE: b"1"}):
+        tables = tables_of(rows, meanings)
+        assert parse([table.to_json() for table in tables], (WIDE, NARROW, SPARE)) == tuple(
+            sorted(rows, key=lambda m: m.place)
+        )
+        assert all(len({meanings.get(key, b"") for key in table.keys}) == 1 for table in tables)
 
 
 @given(st.lists(measured, max_size=8, unique_by=lambda m: m.place), st.randoms())
@@ -174,26 +181,83 @@ def test_tilings_of_two_caches_become_one() -> None:
     assert left.tilings == {NARROW: TILINGS[NARROW]}
 
 
-GOOD = to_tables([row(10.0, 11.0, m=2560), row(1.0, 2.0, m=1)])[0]
+GOOD = tables_of([row(10.0, 11.0, m=2560), row(1.0, 2.0, m=1)], {})[0].to_json()
 
 
-@pytest.mark.parametrize("wrong", [0, 0.0, False, True, "", "1", [], {}, [1.0], -1.0, 1e13, 10**400])
-def test_what_is_no_time_is_refused(wrong: object) -> None:
-    rows = [{"problem": [n], "times": [1.0, wrong if n == 7 else None]} for n in range(20)]
-    with pytest.raises(FormatError, match=r"a positive number of microseconds in 'tuning\[0\].rows\[7\].times\[1\]'"):
-        parse_tables([{**GOOD, "rows": rows}], KEYS)
+def parse(tables: list[Any], keys: tuple[str, ...]) -> tuple[Measured, ...]:
+    """All rows of the tables of a file."""
+    return measurements(read_tables(tables, keys))
 
 
-@pytest.mark.parametrize("wrong", [True, 1.0, "1", None, [], -1, 2**63])
-def test_what_is_no_size_is_refused(wrong: object) -> None:
-    rows = [{"problem": [wrong if n == 7 else n], "times": [1.0, None]} for n in range(20)]
-    with pytest.raises(FormatError, match=r"'tuning\[0\].rows\[7\].problem\[0\]"):
-        parse_tables([{**GOOD, "rows": rows}], KEYS)
+NO_TIMES = [
+    "0",
+    "0.0",
+    "-1",
+    "07",
+    "1e13",
+    "1e999",
+    "nan",
+    "inf",
+    "x",
+    "1_0",
+    "\N{ARABIC-INDIC DIGIT ONE}",
+    "0x1",
+    "1-1",
+    ".",
+    "e1",
+    "--",
+]
+
+
+@pytest.mark.parametrize("wrong", NO_TIMES)
+def test_what_is_no_time_is_refused(wrong: str) -> None:
+    rows = [f"{n}: 1,{wrong if n == 7 else ''}" for n in range(20)]
+    with pytest.raises(FormatError, match=r"a positive number of microseconds.* in 'tuning\[0\].rows\[7\]'"):
+        parse([{**GOOD, "rows": rows}], KEYS)
+    chosen = Estimate(read_tables([{**GOOD, "rows": rows}], KEYS), ["m"], KEYS, gpu=None, capability=HOPPER)
+    with pytest.raises(FormatError, match=r"rows\[7\]"):
+        chosen.fastest({"m": 8})
+
+
+@pytest.mark.parametrize(
+    "wrong", ["-1", "07", str(2**63), "1.0", "x", "", " 1", "1_0", "\u0661", "1" * 20, "+1", "1e3"]
+)
+def test_what_is_no_size_is_refused(wrong: str) -> None:
+    rows = [f"{wrong if n == 7 else n}: 1," for n in range(20)]
+    with pytest.raises(FormatError, match=r"in 'tuning\[0\].rows\[7\]"):
+        parse([{**GOOD, "rows": rows}], KEYS)
+    with pytest.raises(FormatError, match=r"rows\[7\]"):
+        Estimate(read_tables([{**GOOD, "rows": rows}], KEYS), ["m"], KEYS, gpu=None, capability=HOPPER)
+
+
+def test_sizes_may_be_as_large_as_a_number_of_64_bits() -> None:
+    assert Table.parse({**GOOD, "rows": [f"{2**63 - 1}: 1,", "0: 1,"]}).problems() == [(2**63 - 1,), (0,)]
 
 
 def test_whole_numbers_are_times_too() -> None:
-    (row,) = parse_tables([{**GOOD, "rows": [{"problem": [1], "times": [3, None]}]}], KEYS)
+    (row,) = parse([{**GOOD, "rows": ["1: 3,"]}], KEYS)
     assert [(value, type(value)) for value in row.times.values()] == [(3.0, float)]
+
+
+def test_a_choice_parses_the_rows_that_are_near() -> None:
+    """One that is far away may be anything; it is found where everything is read."""
+    rows = [*(f"{n}: 1,2" for n in range(1000, 1030)), "1: nothing at all"]
+    tables = read_tables([{**GOOD, "rows": rows}], KEYS)
+    choice = Estimate(tables, ["m"], KEYS, gpu=None, capability=HOPPER).fastest({"m": 1010})
+    assert choice is not None and choice.key == KEYS[0]
+    with pytest.raises(FormatError, match=r"rows\[30\]"):
+        measurements(tables)
+
+
+def test_rows_without_a_time_of_the_artifacts_are_passed_over() -> None:
+    """SPARE is of another target, say: rows that have its time alone are nearer, and say nothing."""
+    table = {**GOOD, "variants": [{"key": WIDE}, {"key": NARROW}, {"key": SPARE}]}
+    rows = [*(f"{n}: ,,1" for n in range(1000, 1050)), "90: 2,1,"]
+    estimate = Estimate(
+        read_tables([{**table, "rows": rows}], (*KEYS, SPARE)), ["m"], KEYS, gpu=None, capability=HOPPER
+    )
+    choice = estimate.fastest({"m": 1010})
+    assert choice is not None and choice.key == NARROW and choice.measured.problem == {"m": 90}
 
 
 @pytest.mark.parametrize(
@@ -205,23 +269,26 @@ def test_whole_numbers_are_times_too() -> None:
         ({"variants": []}, "at least one axis and one variant"),
         ({"variants": [*GOOD["variants"], GOOD["variants"][0]]}, "one variant, each once"),
         ({"variants": [{"key": "x"}]}, "not an artifact's key"),
-        ({"variants": [{"key": SPARE}]}, "2 items, more than the 1"),
-        ({"rows": [{"problem": [1], "times": [1.0]}]}, "expected a size for each axis and a time for each variant"),
-        ({"rows": [{"problem": [1, 2], "times": [1.0, 1.0]}]}, "more than the 1"),
-        ({"rows": [{"problem": [-1], "times": [1.0, 1.0]}]}, "not between"),
-        ({"rows": [{"problem": [1], "times": [1.0, 0]}]}, "a positive number"),
-        ({"rows": [{"problem": [1], "times": [None, None]}]}, "no variant has a time"),
-        ({"rows": [{"problem": [1], "times": [1.0, 1.0]}] * 2}, "occurs twice"),
+        ({"variants": [{"key": SPARE}]}, "no artifact has this key"),
+        ({"rows": ["1: 1"]}, "expected a size for each axis and a time for each variant"),
+        ({"rows": ["1,2: 1,1"]}, "expected a size for each axis"),
+        ({"rows": ["-1: 1,1"]}, "a whole number for each size"),
+        ({"rows": ["1: 1,0"]}, "a positive number"),
+        ({"rows": ["1: ,"]}, "no variant has a time"),
+        ({"rows": ["1: 1,1"] * 2}, "occurs twice"),
         ({"rows": 5}, "expected a list"),
+        ({"rows": [5]}, "expected str"),
+        ({"rows": ["1"]}, "expected a size for each axis and a time for each variant"),
+        ({"rows": [""]}, "expected a whole number for each size"),
         ({"gpu": "\n"}, "not the name of a GPU"),
         ({"speed": 1}, "unknown key"),
         ({"problem": {"m": 1}, "times": {WIDE: 1.0}}, "unknown key"),
     ],
 )
 def test_a_table_that_lies(change: dict[str, Any], words: str) -> None:
-    assert len(parse_tables([GOOD], KEYS)) == 2
+    assert len(parse([GOOD], KEYS)) == 2
     with pytest.raises(FormatError, match=words) as caught:
-        parse_tables([{**GOOD, **change}], KEYS)
+        parse([{**GOOD, **change}], KEYS)
     assert "tuning[0]" in str(caught.value)
     with pytest.raises(FormatError, match="no artifact has this key"):
-        parse_tables([GOOD], (WIDE,))
+        parse([GOOD], (WIDE,))

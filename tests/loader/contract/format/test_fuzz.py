@@ -37,7 +37,7 @@ def an_index() -> Any:
     row = artifact(blob, {"dtype": "bfloat16", "layout": "row", "threads": 1})
     writer.op("scale", [row])
     table = {"gpu": "H", "capability": "9.0", "axes": ["m"], "variants": [{"key": row.key}]}
-    rows = [{"problem": [8], "times": [1.0]}]
+    rows = ["8: 1"]
     return {**json.loads(writer.ops["scale"].encode()), "tuning": [{**table, "rows": rows}]}
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.loader.contract.format import patterns, tuning
+from precast.loader.contract.format import patterns
 from precast.loader.contract.format.patterns import Pattern
 from precast.loader.contract.format.target import Target, parse_capability
+from precast.loader.contract.format.tuning import measured
 from precast.loader.errors import TargetError
 
 ALL = {name: one for name, one in vars(patterns).items() if isinstance(one, Pattern)}
@@ -20,7 +21,7 @@ TARGET = re.compile(r"sm_([1-9][0-9]{1,2})([af]?)", re.ASCII)
 CAPABILITY = re.compile(r"([1-9][0-9]?)\.([0-9])", re.ASCII)
 
 
-@pytest.mark.parametrize("one", [*ALL.values(), tuning._GPU], ids=[*ALL, "GPU"])
+@pytest.mark.parametrize("one", [*ALL.values(), measured._GPU], ids=[*ALL, "GPU"])
 @given(data=st.data())
 def test_what_is_quickly_accepted_matches(one: Pattern, data: st.DataObject) -> None:
     near = st.from_regex(re.compile(one.pattern, re.ASCII)).map(lambda t: t[:1100])
@@ -30,7 +31,7 @@ def test_what_is_quickly_accepted_matches(one: Pattern, data: st.DataObject) -> 
     assert matches or not one.quick(text)
 
 
-@pytest.mark.parametrize("one", [*ALL.values(), tuning._GPU], ids=[*ALL, "GPU"])
+@pytest.mark.parametrize("one", [*ALL.values(), measured._GPU], ids=[*ALL, "GPU"])
 def test_all_short_texts(one: Pattern) -> None:
     for length in range(4):
         for letters in itertools.product("aZ_0.-é٣ \n?", repeat=length):

@@ -18,8 +18,9 @@ from precast.loader.contract.format.index import MOST_ARTIFACTS, digest, encode
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.rows import Rows, split
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured, parse_tables
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.table import read_tables
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.contract.values import replace
 from precast.loader.errors import CacheError, FormatError, PrecastError
 from precast.loader.resolve.cache import Cache
@@ -67,7 +68,7 @@ def test_measurements_are_parsed_at_their_first_use(text: str) -> None:
     full = with_measurements(text)
     reader = OpReader.decode(full.encode(), op="scale")
     assert len(reader.tuning) == 1 and reader.index.encode() == full.encode()
-    broken = full.replace('"times": [', '"times": [[', 1)
+    broken = full.replace('"rows": [', '"rows": [[', 1)
     assert broken != full
     other = OpReader.decode(broken.encode(), op="scale")
     assert other.artifacts == reader.artifacts
@@ -76,19 +77,19 @@ def test_measurements_are_parsed_at_their_first_use(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "why"),
+    ("row", "why"),
     [
-        ([0], "expected a positive number"),
-        ([1e13], "expected a positive number"),
-        ([True], "expected a positive number"),
-        ([1, 2], "2 items, more than the 1"),
-        ([], "a time for each variant"),
-        ({}, "expected a list"),
+        ("1024: 0", "expected a positive number"),
+        ("1024: 1e13", "expected a positive number"),
+        ("1024: True", "expected a positive number"),
+        ("1024: 1,2", "a time for each variant"),
+        ("1024", "no variant has a time"),
+        (1024, "expected str"),
     ],
 )
-def test_times_that_are_not_valid_are_refused(text: str, times: object, why: str) -> None:
+def test_times_that_are_not_valid_are_refused(text: str, row: object, why: str) -> None:
     data = json.loads(with_measurements(text))
-    data["tuning"][0]["rows"][0]["times"] = times
+    data["tuning"][0]["rows"][0] = row
     reader = OpReader.decode(encode(data), op="scale")
     with pytest.raises(FormatError, match=why):
         assert reader.tuning
@@ -97,7 +98,7 @@ def test_times_that_are_not_valid_are_refused(text: str, times: object, why: str
 def test_a_time_of_an_artifact_that_is_not_there_is_refused(text: str) -> None:
     data = json.loads(with_measurements(text))
     data["tuning"][0]["variants"][0]["key"] = "f" * 64
-    with pytest.raises(FormatError, match=r"no artifact has this key.*times\.f"):
+    with pytest.raises(FormatError, match=r"no artifact has this key.*variants\.f"):
         assert OpReader.decode(encode(data), op="scale").tuning
 
 
@@ -108,7 +109,7 @@ def test_a_tiling_without_end_is_refused() -> None:
     variant = {"key": "0" * 64, "tiling": loop}
     table = {"axes": ["n"], "capability": "9.0", "gpu": "NVIDIA H200", "rows": [], "variants": [variant]}
     with pytest.raises(FormatError, match="nests too deep"):
-        parse_tables([table], ["0" * 64])
+        read_tables([table], ["0" * 64])
 
 
 @pytest.mark.parametrize("config", ['{\n    "n": 1,\n    "n": 2\n   }', '{\n    "n": NaN\n   }', "[]"])

@@ -13,11 +13,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tiling import Tiling
-from precast.loader.contract.format.tuning import Measured
+from precast.loader.contract.format.tuning.measured import Measured
+from precast.loader.contract.format.tuning.table import Table
+from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.contract.values import Immutable
+from precast.loader.errors import FormatError
 
 # Chosen on matrix products: for the sizes of each layer, by the measurements of all other layers. Other values near
 # these do about as well.
@@ -29,11 +32,6 @@ _UNLIKE = 4.0  # the distance of a row for a variant whose work grows e times as
 _LAUNCH = 6.0  # microseconds of any launch; what does not take twice as long has a rest, too
 _REST = 0.3  # the least share of a time that is the rest
 _LACKING = 1.3  # times the best of a row: what a variant took that was not measured there, since it seemed hopeless
-
-
-def _point(problem: Mapping[str, int], axes: Mapping[str, float]) -> list[float]:
-    """A problem as a point, whose distance to another depends on the ratios of their sizes. Axes have weights."""
-    return [weight * math.log2(problem[axis] + 1) for axis, weight in axes.items()]
 
 
 class Choice(Immutable):
@@ -62,7 +60,7 @@ class Estimate:
 
     Parameters
     ----------
-    table
+    tables
         The measurements of an op.
     axes
         The names of the sizes of the problems. Only measurements with the same axes count.
@@ -71,11 +69,13 @@ class Estimate:
     gpu, capability
         The machine's. If there are measurements on a GPU of this name, only they count; else those on a GPU of this
         capability, which the text of the choice then mentions. A slice of a GPU has a name of its own.
+
+    Raises a FormatError, here or later, for a row that is not valid. Rows are parsed when they are near.
     """
 
     def __init__(
         self,
-        table: Iterable[Measured],
+        tables: Iterable[Table],
         axes: Iterable[str],
         keys: Iterable[str],
         *,
@@ -83,18 +83,25 @@ class Estimate:
         capability: Capability | None,
     ) -> None:
         self._order, self._gpu = list(keys), gpu
-        names = set(axes)
-        usable = [m for m in table if m.problem.keys() == names and not m.times.keys().isdisjoint(self._order)]
-        near = [m for m in usable if m.gpu == gpu] or [m for m in usable if m.capability == capability]
-        # The first of equally near ones decides, whatever the order of the table.
-        ordered = sorted(names)
-        near.sort(key=lambda m: ([m.problem[axis] for axis in ordered], m.gpu, m.capability))
-        cut = {axis for m in near for tiling in m.tilings.values() for axis in tiling.tile}
-        self._axes = {axis: _UNCUT if cut and axis not in cut else 1.0 for axis in ordered}
-        self._rows = [_Row(m, _point(m.problem, self._axes)) for m in near]
-        self._works: dict[
-            int, _Work
-        ] = {}  # by the identity of a tiling: those of a table are few, and live as its rows
+        self._keys = frozenset(self._order)
+        names = sorted(set(axes))
+        usable = [t for t in tables if t.rows and sorted(t.axes) == names and not self._keys.isdisjoint(t.keys)]
+        near = [t for t in usable if t.gpu == gpu] or [t for t in usable if t.capability == capability]
+        cut = {axis for table in near for tiling in table.tilings.values() for axis in tiling.tile}
+        self._axes = {axis: _UNCUT if cut and axis not in cut else 1.0 for axis in names}
+        self._places: list[tuple[tuple[int, ...], str, Capability]] = []  # the order of rows that are equally near
+        self._found: list[tuple[Table, int]] = []
+        for table in near:
+            order = [table.axes.index(axis) for axis in names]
+            for position, sizes in enumerate(table.problems()):
+                self._places.append((tuple([sizes[at] for at in order]), table.gpu, table.capability))
+                self._found.append((table, position))
+        if len(set(self._places)) != len(self._places):
+            raise FormatError("a problem occurs twice for one GPU", "tuning")
+        self._points = [self._point(sizes) for sizes, _, _ in self._places]
+        self._rows: dict[int, _Row] = {}
+        # By the identity of a tiling: those of a table are few, and live as its rows.
+        self._works: dict[int, _Work] = {}
 
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:
         """The artifact that should be fastest on a problem; None if nothing was measured.
@@ -102,11 +109,9 @@ class Estimate:
         It is one of those with a time in any of the nearest rows. If several rows are equally near, the one with the
         smallest sizes counts.
         """
-        if not self._rows:
+        rows = self._nearest(self._point([problem[axis] for axis in self._axes]))
+        if not rows:
             return None
-        point = _point(problem, self._axes)
-        ranked = [(math.dist(point, row.point), position) for position, row in enumerate(self._rows)]
-        rows = [(distance, self._rows[position]) for distance, position in heapq.nsmallest(_ROWS, ranked)]
         least, first = rows[0]
         nearest = first.measured
         if least == 0:
@@ -129,6 +134,28 @@ class Estimate:
         best = min(keys, key=lambda key: took[key] / weights[key])
         measured = next(row.measured for _, row in rows if best in row.measured.times)
         return Choice(best, measured, self._gpu, exact=False)
+
+    def _point(self, sizes: Sequence[int]) -> list[float]:
+        """Sizes as a point, whose distance to another depends on their ratios. Axes have weights."""
+        return [weight * math.log2(size + 1) for weight, size in zip(self._axes.values(), sizes, strict=True)]
+
+    def _nearest(self, point: list[float]) -> list[tuple[float, _Row]]:
+        """The nearest rows that have a time of any of the artifacts, with their distances."""
+        distances = [math.dist(point, other) for other in self._points]
+        ranked = list(zip(distances, self._places, range(len(distances)), strict=True))
+        rows = self._having_times(heapq.nsmallest(_ROWS, ranked))
+        return rows if len(rows) == min(_ROWS, len(ranked)) else self._having_times(sorted(ranked))
+
+    def _having_times(self, ranked: Iterable[tuple[float, Any, int]]) -> list[tuple[float, _Row]]:
+        found: list[tuple[float, _Row]] = []
+        for distance, _, position in ranked:
+            row = self._rows.get(position)
+            if row is None:
+                table, at = self._found[position]
+                row = self._rows[position] = _Row(table.measured(at))
+            if not self._keys.isdisjoint(row.measured.times) and len(found) < _ROWS:
+                found.append((distance, row))
+        return found
 
     def _work(self, tiling: Tiling) -> _Work:
         """The work of a tiling: the same object each time, since rows remember what they found for it."""
@@ -155,14 +182,14 @@ class _Work:
 
 
 class _Row:
-    """A measurement, its point among the others, and of each artifact its work, the rest of its time, and the amount of
+    """A measurement, and of each artifact its work, the rest of its time, and the amount of
     that work there. On another GPU an artifact has another tiling, so these count only for that work.
     """
 
-    __slots__ = ("_units", "measured", "point")
+    __slots__ = ("_units", "measured")
 
-    def __init__(self, measured: Measured, point: list[float]) -> None:
-        self.measured, self.point = measured, point
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
         self._units: dict[str, tuple[_Work, float, float]] = {}
 
     def estimates(
