@@ -90,12 +90,12 @@ class Estimate:
         cut = {axis for table in near for tiling in table.tilings.values() for axis in tiling.tile}
         self._axes = {axis: _UNCUT if cut and axis not in cut else 1.0 for axis in names}
         self._places: list[tuple[tuple[int, ...], str, Capability]] = []  # the order of rows that are equally near
-        self._found: list[tuple[Table, int]] = []
+        self._sources: list[tuple[Table, int]] = []
         for table in near:
             order = [table.axes.index(axis) for axis in names]
             for position, sizes in enumerate(table.problems()):
                 self._places.append((tuple([sizes[at] for at in order]), table.gpu, table.capability))
-                self._found.append((table, position))
+                self._sources.append((table, position))
         if len(set(self._places)) != len(self._places):
             raise FormatError("a problem occurs twice for one GPU", "tuning")
         self._points = [self._point(sizes) for sizes, _, _ in self._places]
@@ -147,15 +147,17 @@ class Estimate:
         return rows if len(rows) == min(_ROWS, len(ranked)) else self._having_times(sorted(ranked))
 
     def _having_times(self, ranked: Iterable[tuple[float, Any, int]]) -> list[tuple[float, _Row]]:
-        found: list[tuple[float, _Row]] = []
+        rows: list[tuple[float, _Row]] = []
         for distance, _, position in ranked:
             row = self._rows.get(position)
             if row is None:
-                table, at = self._found[position]
+                table, at = self._sources[position]
                 row = self._rows[position] = _Row(table.measured(at))
-            if not self._keys.isdisjoint(row.measured.times) and len(found) < _ROWS:
-                found.append((distance, row))
-        return found
+            if not self._keys.isdisjoint(row.measured.times):
+                rows.append((distance, row))
+                if len(rows) == _ROWS:
+                    break
+        return rows
 
     def _work(self, tiling: Tiling) -> _Work:
         """The work of a tiling: the same object each time, since rows remember what they found for it."""

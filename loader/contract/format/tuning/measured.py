@@ -101,4 +101,4 @@ def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple
             tilings = {**(rows[row.place].tilings if row.place in rows else {}), **row.tilings}
             times = {**old, **new}
             rows[row.place] = replace(row, times=times, tilings={k: t for k, t in tilings.items() if k in times})
-    return tuple(rows[place] for place in sorted(rows))
+    return tuple(rows[identity] for identity in sorted(rows))

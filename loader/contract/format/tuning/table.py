@@ -33,7 +33,7 @@ MOST_ROWS = 40_000  # of all tables of an op
 BETWEEN = ": "
 _SIZE = "(?:0|[1-9][0-9]{0,18})"
 _TIME = "(?:(?:0|[1-9][0-9]*)(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)?"  # as in JSON, or nothing
-_SIZES, _TIMES = (re.compile(f"{one}(?:,{one})*") for one in (_SIZE, _TIME))
+_SIZES, _TIMES = (re.compile(f"{number}(?:,{number})*") for number in (_SIZE, _TIME))
 _REMEMBERED = 1000
 
 
@@ -56,13 +56,13 @@ class Table(Immutable, kw_only=True):
     rows: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        told = {key: {"tiling": tiling.to_json()} for key, tiling in self.tilings.items()}
+        tilings = {key: {"tiling": tiling.to_json()} for key, tiling in self.tilings.items()}
         return {
             "axes": list(self.axes),
             "capability": str(self.capability),
             "gpu": self.gpu,
             "rows": list(self.rows),
-            "variants": [{"key": key, **told.get(key, {})} for key in self.keys],
+            "variants": [{"key": key, **tilings.get(key, {})} for key in self.keys],
         }
 
     @classmethod
@@ -86,13 +86,16 @@ class Table(Immutable, kw_only=True):
     def problems(self) -> list[tuple[int, ...]]:
         """The sizes of each row, in the order of the axes. Raises a FormatError if they are not valid."""
         texts = [row.partition(BETWEEN)[0].split(",") for row in self.rows]
-        found = self._quickly(texts)
-        if found is None:
-            found = [self._sizes(position) for position in range(len(self.rows))]
-        if len(set(found)) != len(found):
-            position = next(at for at, sizes in enumerate(found) if sizes in found[:at])
-            raise self._wrong(position, "this problem occurs twice for this GPU")
-        return found
+        problems = self._quickly(texts)
+        if problems is None:
+            problems = [self._sizes(position) for position in range(len(self.rows))]
+        if len(set(problems)) != len(problems):
+            seen: set[tuple[int, ...]] = set()
+            for position, sizes in enumerate(problems):
+                if sizes in seen:
+                    raise self._wrong(position, "this problem occurs twice for this GPU")
+                seen.add(sizes)
+        return problems
 
     def measured(self, position: int) -> Measured:
         """A row. Raises a FormatError if it is not valid."""
@@ -144,33 +147,36 @@ def _times(words: Mapping[str, str]) -> dict[str, float] | None:
 def read_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[Table, ...]:
     """The tables of an op, whose ``artifacts`` have these keys: a table names no other artifact."""
     keys = {key for key in artifacts if isinstance(key, str)}
-    found: list[Table] = []
+    read: list[Table] = []
+    rows = 0
     for position, value in enumerate(tables):
         try:
-            found.append(Table.parse(value, MOST_ROWS - sum(len(table.rows) for table in found)))
-            if not keys.issuperset(found[-1].keys):
-                raise FormatError("no artifact has this key", f"variants.{min(set(found[-1].keys) - keys)}")
+            table = Table.parse(value, MOST_ROWS - rows)
+            if not keys.issuperset(table.keys):
+                raise FormatError("no artifact has this key", f"variants.{min(set(table.keys) - keys)}")
+            rows += len(table.rows)
+            read.append(table)
         except FormatError as error:
             raise error.within(position).within("tuning") from None
-    return tuple(found)
+    return tuple(read)
 
 
 def measurements(tables: Iterable[Table]) -> tuple[Measured, ...]:
     """All rows of some tables, checked; those of one problem on one GPU are one, and have each variant once."""
-    found: dict[tuple[str, str, bytes], Measured] = {}
+    rows: dict[tuple[str, str, bytes], Measured] = {}
     for position, table in enumerate(tables):
         try:
             for at in range(len(table.problems())):
                 row = table.measured(at)
-                other = found.setdefault(row.place, row)
+                other = rows.setdefault(row.place, row)
                 if other is not row:
                     if not other.times.keys().isdisjoint(row.times):
                         raise FormatError("this problem occurs twice for this GPU").within(at).within("rows")
                     times, tilings = {**other.times, **row.times}, {**other.tilings, **row.tilings}
-                    found[row.place] = replace(row, times=times, tilings=tilings)
+                    rows[row.place] = replace(row, times=times, tilings=tilings)
         except FormatError as error:
             raise error.within(position).within("tuning") from None
-    return tuple(found[place] for place in sorted(found))
+    return tuple(rows[identity] for identity in sorted(rows))
 
 
 def _parse_variant(value: object) -> tuple[str, Tiling | None]:
