@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.estimate import Choice, Estimate
 from precast.loader.contract.format.tuning.measured import Measured, joined
-from precast.loader.contract.format.tuning.table import Table, measurements, read_tables
+from precast.loader.contract.format.tuning.table import MOST_ROWS, Table, measurements, read_tables
 from precast.loader.contract.format.tuning.table_writer import tables_of
 from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.errors import FormatError
@@ -247,6 +247,33 @@ def test_a_choice_parses_the_rows_that_are_near() -> None:
     assert choice is not None and choice.key == KEYS[0]
     with pytest.raises(FormatError, match=r"rows\[30\]"):
         measurements(tables)
+
+
+def test_measurements_of_other_artifacts_on_this_gpu_do_not_hide_those_of_another_gpu() -> None:
+    other = {**GOOD, "gpu": "NVIDIA H100", "variants": [{"key": SPARE}]}
+    for rows in ([], ["2560: 1"]):
+        tables = read_tables([GOOD, {**other, "rows": rows}], (*KEYS, SPARE))
+        choice = Estimate(tables, ["m"], KEYS, gpu="NVIDIA H100", capability=HOPPER).fastest({"m": 2560})
+        assert choice is not None and choice.measured.gpu == "NVIDIA H200"
+    empty = {**GOOD, "gpu": "NVIDIA H100", "rows": []}
+    choice = Estimate(read_tables([GOOD, empty], KEYS), ["m"], KEYS, gpu="NVIDIA H100", capability=HOPPER).fastest(
+        {"m": 2560}
+    )
+    assert choice is not None and choice.measured.gpu == "NVIDIA H200"
+
+
+def test_a_file_may_have_its_axes_in_any_order() -> None:
+    table = {**GOOD, "variants": [{"key": WIDE}, {"key": NARROW}], "axes": ["n", "m"]}
+    tables = read_tables([{**table, "rows": ["8,4096: 1,2", "4096,8: 2,1"]}], KEYS)
+    estimate = Estimate(tables, ["m", "n"], KEYS, gpu=None, capability=HOPPER)
+    near = [estimate.fastest(problem) for problem in ({"m": 4000, "n": 9}, {"n": 4000, "m": 9})]
+    assert [choice and choice.key for choice in near] == [WIDE, NARROW]
+
+
+def test_the_rows_of_all_tables_are_bounded() -> None:
+    table = {**GOOD, "rows": [f"{n}: 1," for n in range(MOST_ROWS // 2 + 1)]}
+    with pytest.raises(FormatError, match=r"20001 items, more than the 19999 .* in 'tuning\[1\].rows'"):
+        read_tables([table, {**table, "gpu": "NVIDIA H100"}], KEYS)
 
 
 def test_rows_without_a_time_of_the_artifacts_are_passed_over() -> None:

@@ -64,6 +64,19 @@ def with_measurements(text: str) -> str:
     return replace(index, tuning=(row,)).encode().decode()
 
 
+def test_a_table_holds_variants_that_differ_in_tuned_keys_only(text: str) -> None:
+    """A choice reads the table of its dtype, and a tool all: there a problem is one measurement."""
+    index = OpReader.decode(text.encode(), op="scale").index
+    by_dtype: dict[object, list[str]] = {}
+    for artifact in index.artifacts:
+        by_dtype.setdefault(artifact.config["dtype"], []).append(artifact.key)
+    assert len(by_dtype) > 1
+    row = replace(MEASURED, times={a.key: 2.0 for a in index.artifacts}, tilings={})
+    reader = OpReader.decode(replace(index, tuning=(row,)).encode(), op="scale")
+    assert sorted(sorted(table.keys) for table in reader.tables) == sorted(map(sorted, by_dtype.values()))
+    assert reader.tuning == (row,)
+
+
 def test_measurements_are_parsed_at_their_first_use(text: str) -> None:
     full = with_measurements(text)
     reader = OpReader.decode(full.encode(), op="scale")
