@@ -193,7 +193,7 @@ static const char *reason_of(struct call *call, const struct row *row, struct te
 int fastest(struct call *call, struct rows measured, const struct text *axes, const int64_t *sizes, size_t axis_count,
             const struct text *keys, size_t key_count, const struct gpu *gpu, const char **reason) {
   struct row *rows = take(call, measured.count, sizeof *rows);
-  size_t count = 0, usable = 0;
+  size_t count = 0, near_count = 0;
   for (size_t i = 0; i < measured.count; ++i)
     if (has_axes(measured.rows[i].table, axes, axis_count)) rows[count++] = measured.rows[i];
   count = near_rows(rows, count, gpu);
@@ -202,10 +202,6 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
     if (!by_sizes(&rows[i - 1], &rows[i])) fail(call, PRECAST_CACHE_ERROR, "a problem occurs twice for one GPU");
   double *weights = take(call, axis_count, sizeof *weights);
   weigh(rows, count, weights, axis_count);
-  for (size_t i = 0; i < count; ++i)
-    if (measures_any(&rows[i], keys, key_count)) rows[usable++] = rows[i];
-  count = usable;
-  if (!count) return -1;
   struct ranked *ranked = take(call, count, sizeof *ranked);
   for (size_t i = 0; i < count; ++i) {
     double sum = 0;
@@ -215,16 +211,21 @@ int fastest(struct call *call, struct rows measured, const struct text *axes, co
     }
     ranked[i] = (struct ranked){sqrt(sum), i};
   }
-  qsort(ranked, count, sizeof *ranked, by_distance);
-  bool exact = ranked[0].apart == 0;
-  size_t near_count = exact ? 1 : count < NEAREST ? count : NEAREST;
-  const struct row **near = take(call, near_count, sizeof *near);
-  for (size_t i = 0; i < near_count; ++i) near[i] = &rows[ranked[i].position];
+  if (count) qsort(ranked, count, sizeof *ranked, by_distance);
+  const struct row *near[NEAREST];
+  double apart[NEAREST];
+  for (size_t i = 0; i < count && near_count < NEAREST && !(near_count && apart[0] == 0); ++i) {
+    struct row *row = &rows[ranked[i].position];
+    read_times(call, row);
+    if (!measures_any(row, keys, key_count)) continue;
+    apart[near_count] = ranked[i].apart, near[near_count++] = row;
+  }
+  if (!near_count) return -1;
+  bool exact = apart[0] == 0;
   struct among among = among_of(call, near, near_count, keys, key_count);
   double *growth = take(call, key_count, sizeof *growth);
   struct estimated *sums = take(call, key_count, sizeof *sums);
-  for (size_t i = 0; !exact && i < near_count; ++i)
-    add_estimates(near[i], sizes, &among, ranked[i].apart, growth, sums);
+  for (size_t i = 0; !exact && i < near_count; ++i) add_estimates(near[i], sizes, &among, apart[i], growth, sums);
   int best = -1;
   double least = INFINITY;
   for (size_t i = 0; i < key_count; ++i) {

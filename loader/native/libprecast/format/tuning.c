@@ -43,55 +43,70 @@ static void read_machine(const struct node *node, struct table *table) {
   table->capability = version_of(text);
 }
 
-/* The text of a row, such as "4096,300: 12.5,,7.25", as the lists [[4096,300],[12.5,null,7.25]]. */
-static const struct json *lists_of_row(const struct node *node) {
-  struct text row = string(node);
-  char *lists = take(node->call, row.size + 1, sizeof "null"), *out = lists;
-  bool between = false, empty = true;
-  *out++ = '[', *out++ = '[';
-  for (size_t i = 0; i <= row.size; ++i) {
-    char c = i < row.size ? row.data[i] : ',';
-    if (!between && c == ':' && i + 1 < row.size && row.data[i + 1] == ' ') {
-      memcpy(out, "],[", 3), out += 3, ++i, between = empty = true;
-    } else if (c == ',') {
+/* Numbers with commas between them as a list, with null for one that is left out; NULL where other characters occur. */
+static const struct json *list_of(struct call *call, struct text text) {
+  char *list = take(call, text.size + 1, sizeof "null"), *out = list;
+  bool empty = true;
+  *out++ = '[';
+  for (size_t i = 0; i <= text.size; ++i) {
+    char c = i < text.size ? text.data[i] : ',';
+    if (c == ',') {
       if (empty) memcpy(out, "null", 4), out += 4;
-      if (i < row.size) *out++ = c;
+      if (i < text.size) *out++ = c;
       empty = true;
-    } else if (strchr("0123456789.eE+-", c) && c) {
+    } else if (c && strchr("0123456789.eE+-", c)) {
       *out++ = c, empty = false;
     } else {
-      refuse(node, "expected sizes and times, such as '8,64: 2.5,,3'");
+      return NULL;
     }
   }
-  *out++ = ']', *out++ = ']';
-  return parse_json(node->call, (struct text){lists, (size_t)(out - lists)});
+  *out++ = ']';
+  return parse_json(call, (struct text){list, (size_t)(out - list)});
 }
 
-static double microseconds(const struct node *node, const struct json *time) {
-  double value = time->kind == JSON_INT ? (double)time->number : time->kind == JSON_REAL ? time->real : 0;
-  if (time->kind == JSON_NULL) return NAN;
-  if (!(value > 0 && value <= LONGEST)) refuse(node, "expected a positive number of microseconds for each time");
-  return value;
-}
-
+/* A row is a text, such as "4096,300: 12.5,,7.25": sizes, and times, which are read when they are needed. */
 static void read_row(const struct node *node, const struct table *table, const size_t *order, struct row *row) {
-  const struct json *lists = lists_of_row(node), *problem = &lists->items[0], *times = &lists->items[1];
-  if (lists->size != 2 || problem->size != table->axis_count || times->size != table->variant_count)
-    refuse(node, "expected a size for each axis and a time for each variant");
-  int64_t *sizes = take(node->call, table->axis_count, sizeof *sizes);
-  double *microsecond = take(node->call, table->variant_count, sizeof *microsecond);
+  struct text text = string(node), sizes = text, times = TEXT("");
+  for (size_t i = 0; i + 1 < text.size; ++i)
+    if (text.data[i] == ':' && text.data[i + 1] == ' ') {
+      sizes.size = i, times = (struct text){text.data + i + 2, text.size - i - 2};
+      break;
+    }
+  const struct json *problem = list_of(node->call, sizes);
+  if (!problem) refuse(node, "expected a whole number for each size");
+  if (problem->size != table->axis_count) refuse(node, "expected a size for each axis and a time for each variant");
+  int64_t *sorted = take(node->call, table->axis_count, sizeof *sorted);
   for (size_t n = 0; n < table->axis_count; ++n) {
     const struct json *size = &problem->items[n];
     if (size->kind != JSON_INT || size->number < 0) refuse(node, "expected a whole number for each size");
-    sizes[order[n]] = size->number;
+    sorted[order[n]] = size->number;
   }
+  *row = (struct row){.table = table, .sizes = sorted, .text = times, .position = (size_t)node->position};
+}
+
+static _Noreturn void refuse_row(struct call *call, const struct row *row, const char *what) {
+  fail(call, PRECAST_CACHE_ERROR, "%s in 'tuning[%zu].rows[%zu]'", what, row->table->position, row->position);
+}
+
+void read_times(struct call *call, struct row *row) {
+  if (row->times) return;
+  static const char *const positive = "expected a positive number of microseconds for each time";
+  const struct json *times = list_of(call, row->text);
+  size_t count = row->table->variant_count;
+  if (!times) refuse_row(call, row, positive);
+  if (times->size != count) refuse_row(call, row, "expected a size for each axis and a time for each variant");
+  double *microseconds = take(call, count, sizeof *microseconds);
   bool any = false;
-  for (size_t n = 0; n < table->variant_count; ++n) {
-    microsecond[n] = microseconds(node, &times->items[n]);
-    any = any || !isnan(microsecond[n]);
+  for (size_t n = 0; n < count; ++n) {
+    const struct json *time = &times->items[n];
+    double value = time->kind == JSON_INT ? (double)time->number : time->kind == JSON_REAL ? time->real : 0;
+    bool known = time->kind != JSON_NULL;
+    if (known && !(value > 0 && value <= LONGEST)) refuse_row(call, row, positive);
+    microseconds[n] = known ? value : NAN;
+    any = any || known;
   }
-  if (!any) refuse(node, "no variant has a time: leave the problem out");
-  *row = (struct row){table, sizes, microsecond};
+  if (!any) refuse_row(call, row, "no variant has a time: leave the problem out");
+  row->times = microseconds;
 }
 
 static int64_t positive(const struct node *node) {
@@ -139,7 +154,7 @@ static bool repeats(const struct text *words, size_t count, struct call *call) {
 
 /* Measurements with the same axes and the same variants, which differ in tuned keys only. order gets the position of
  * each axis of the file among the sorted ones. Rows are read apart. */
-static const struct table *read_table(const struct node *node, size_t *order) {
+static struct table *read_table(const struct node *node, size_t *order) {
   struct call *call = node->call;
   struct table *table = take(call, 1, sizeof *table);
   known(node, (const char *[]){"axes", "capability", "gpu", "rows", "variants", NULL});
@@ -191,7 +206,8 @@ struct rows read_tuning(struct call *call, const struct op *op, const struct tex
   for (size_t i = 0; i < count; ++i) {
     struct node one = item(&list_node, i);
     size_t order[AXES];
-    const struct table *table = read_table(&one, order);
+    struct table *table = read_table(&one, order);
+    table->position = i;
     for (size_t n = 0; n < table->variant_count; ++n)
       if (!bsearch(&table->keys[n], known_keys, key_count, sizeof *known_keys, by_text))
         refuse(&one, "no artifact has the key %s", quoted(call, table->keys[n]));

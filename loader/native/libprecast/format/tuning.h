@@ -17,6 +17,7 @@ struct table {
   struct text gpu;
   struct version capability;
   size_t axis_count, variant_count;
+  size_t position; /* among the tables of the file */
   struct text axes[AXES]; /* sorted */
   struct text *keys;
   const struct tiling *tilings;
@@ -26,7 +27,9 @@ struct table {
 struct row {
   const struct table *table;
   const int64_t *sizes; /* by the axes */
-  const double *times;  /* by the keys, in microseconds; NAN: not measured */
+  struct text text;     /* of its times */
+  size_t position;      /* in its table */
+  const double *times;  /* by the keys, in microseconds; NAN: not measured. NULL before read_times() */
 };
 
 /* The GPU of the machine. */
@@ -40,8 +43,11 @@ struct rows {
   size_t count;
 };
 
-/* The measurements of an op in tables that have any of some artifacts. Fails if one is not valid. */
+/* The measurements of an op in tables that have any of some artifacts, without times. Fails if one is not valid. */
 struct rows read_tuning(struct call *call, const struct op *op, const struct text *keys, size_t wanted);
+
+/* Read and check the times of a row: a table has thousands, and a choice needs those near a problem. */
+void read_times(struct call *call, struct row *row);
 
 /* The time of the tiles of a problem, in units of one full wave. */
 double work(const struct tiling *tiling, const int64_t *sizes, size_t count);
