@@ -81,11 +81,13 @@ def _lines(
     lines += [f"left out: {text} ({count(number, 'variant')})" for text, number in runs_left_out.items()]
     opcodes = Counter(result.opcode or result.refused for result in results if result.refused)
     lines += [f"refused: {text} ({count(number, 'variant')})" for text, number in opcodes.items()]
-    before = sum(result.earlier is not None for result in done)
-    verified = f"{count(len(done) - before, 'variant')} verified {run.where}"
+    right = [result for result in done if not result.outcome["failed"]]
+    before = sum(result.earlier is not None for result in right)
+    verified = f"{count(len(right) - before, 'variant')} verified {run.where}"
     earlier = f"{before} verified before, " if before else ""
+    wrong = f"{len(done) - len(right)} wrong, " if len(right) < len(done) else ""
     refused = f"{sum(opcodes.values())} refused, " if opcodes else ""
-    return [*lines, f"{verified}, {earlier}{refused}{sum(bool(r.left_out) for r in results)} left out"]
+    return [*lines, f"{verified}, {earlier}{wrong}{refused}{sum(bool(r.left_out) for r in results)} left out"]
 
 
 def _case(result: Verified) -> ReportedCase:

@@ -166,7 +166,10 @@ def test_what_is_wrong_is_told_with_the_smallest_case_and_its_command(
     assert words[2:] == ["--op", "scale", "--key", key[:12], "--problem", "n=5", "--seed", "3"]
     assert run(*words) == 1
     again = capsys.readouterr().out
-    assert smallest in again.splitlines() and "n=9" not in again and again.splitlines()[-1].startswith("1 variant ")
+    assert smallest in again.splitlines() and "n=9" not in again
+    last = [text.splitlines()[-1] for text in (out, again)]
+    assert [line.partition(" verified on ")[0] for line in last] == ["1 variant", "0 variants"]
+    assert all(line.endswith(", 1 wrong, 0 left out") for line in last)
 
 
 def test_what_another_cache_has_evidence_of_is_not_launched_again(
