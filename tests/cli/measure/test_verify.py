@@ -169,7 +169,7 @@ def test_what_is_wrong_is_told_with_the_smallest_case_and_its_command(
     assert smallest in again.splitlines() and "n=9" not in again
     last = [text.splitlines()[-1] for text in (out, again)]
     assert [line.partition(" verified on ")[0] for line in last] == ["1 variant", "0 variants"]
-    assert all(line.endswith(", 1 wrong, 0 left out") for line in last)
+    assert all(", 1 wrong, " in line for line in last)
 
 
 def test_what_another_cache_has_evidence_of_is_not_launched_again(
