@@ -17,7 +17,7 @@ struct table {
   struct text gpu;
   struct version capability;
   size_t axis_count, variant_count;
-  size_t position; /* among the tables of the file */
+  size_t position;        /* among the tables of the file */
   struct text axes[AXES]; /* sorted */
   struct text *keys;
   const struct tiling *tilings;
