@@ -41,7 +41,8 @@ class ByProblem:
         try:
             choice = self._estimate(problem).fastest(problem)
         except FormatError as error:
-            return _noting(resolution, f"the measurements of cache {self._cache!r} were left out: {error}")
+            remedy = "" if error.remedy else ": build the cache again, or reinstall it"
+            return _noting(resolution, f"the measurements of cache {self._cache!r} were left out: {error}{remedy}")
         if choice is None:
             axes = ", ".join(sorted(problem)) or "nothing"
             return _noting(

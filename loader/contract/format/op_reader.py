@@ -140,7 +140,7 @@ class OpReader:
             try:
                 self._tables = read_tables(self._read_tables(), self.rows.keys)
             except FormatError as error:
-                raise error.within(f"ops/{self.op}.json:") from None
+                raise self._in_measurements(error) from None
         return self._tables
 
     @property
@@ -153,8 +153,13 @@ class OpReader:
             try:
                 self._tuning = measurements(tables)
             except FormatError as error:
-                raise error.within(f"ops/{self.op}.json:") from None
+                raise self._in_measurements(error) from None
         return self._tuning
+
+    def _in_measurements(self, error: FormatError) -> FormatError:
+        """An error of the measurements, which an earlier precast wrote in another form."""
+        remedy = error.remedy or "build the cache again, or reinstall it"
+        return FormatError(error.message, error.place, remedy=remedy).within(f"ops/{self.op}.json:")
 
     @property
     def index(self) -> OpIndex:
