@@ -89,3 +89,11 @@ def test_undamaged(path: Path, whole: str, libprecast: LibprecastReader) -> None
     ]
     served = [[m[1] for m in map(SERVED.match, text.split("\n")) if m] for text in answers]
     assert served[0] == served[1][::-1] and len(served[0]) == 2
+
+
+@pytest.mark.parametrize("commas", [0, 15, 3279, 3280, 100_000])
+def test_a_row_without_any_time_is_left_out(commas: int, path: Path, whole: str, libprecast: LibprecastReader) -> None:
+    """It is read into memory that is just long enough for it, which sanitizers watch."""
+    forge(path, "scale", whole.replace("1,2: 2,1", "1,2: " + commas * ",").encode())
+    answer = libprecast.ask(path, config={"dtype": "bf16"}, command="explain", problem={"m": 1, "n": 2}).value()
+    assert "the measurements of the cache were left out" in answer and "in 'tuning[0].rows[0]': build the" in answer

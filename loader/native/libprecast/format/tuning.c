@@ -45,7 +45,8 @@ static void read_machine(const struct node *node, struct table *table) {
 
 /* Numbers with commas between them as a list, with null for one that is left out; NULL where other characters occur. */
 static const struct json *list_of(struct call *call, struct text text) {
-  char *list = take(call, text.size + 1, sizeof "null"), *out = list;
+  char *list = take(call, text.size + 2, sizeof "null"),
+       *out = list; /* of commas alone: a null more than commas, and two brackets */
   bool empty = true;
   *out++ = '[';
   for (size_t i = 0; i <= text.size; ++i) {

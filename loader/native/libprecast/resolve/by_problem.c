@@ -57,7 +57,8 @@ void choose_by_problem(struct call *call, struct resolution *resolution, const s
                               .reason = &resolution->measured};
   if (!attempt(call, choose, &choosing)) {
     if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
-    put(&resolution->notes, "  note: the measurements of the cache were left out: %s\n", call->message);
+    put(&resolution->notes, "  note: the measurements of the cache were left out: %s%s\n", call->message,
+        call->has_remedy ? "" : ": build the cache again, or reinstall it");
     return;
   }
   if (choosing.best < 0) {
