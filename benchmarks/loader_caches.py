@@ -79,7 +79,11 @@ def measured(variants: int = 150, problems: int = 2500) -> Path:
         keys = [one.key for one in some]
         tilings = {key: Tiling(tile={"m": 8 * (at + 1), "n": 64}, at_once=132) for at, key in enumerate(keys)}
         for _ in range(problems):
-            problem = {"m": chance.randrange(1, 10**8), "n": chance.randrange(1, 30_000), "k": 8}
+            problem = {
+                "m": chance.randrange(1, 16_384),
+                "n": chance.randrange(1, 30_000),
+                "k": chance.randrange(1, 30_000),
+            }
             times = {key: round(chance.uniform(5, 500), 2) for key in chance.sample(keys, variants // 3)}
             held = {key: tilings[key] for key in times}
             table.append(Measured(gpu="H", capability=Capability(9, 0), problem=problem, times=times, tilings=held))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from loader_benchmark import Result
 from loader_caches import large, measured
@@ -40,7 +41,7 @@ from precast.loader.launch import ffi
 ffi.entry = lambda library, symbol: print
 def took(m):
     start = time.perf_counter()
-    problem = {"m": m, "n": 4096, "k": 8} if m else None
+    problem = {"m": m, "n": 4096, "k": 4096} if m else None
     loader.get("product", {"dtype": "bfloat16", "hidden": 8}, problem=problem, target="sm_90a")
     return time.perf_counter() - start
 print(json.dumps([took(0), took(300), min(map(took, range(1000, 20_000, 1000)))]))
@@ -51,14 +52,8 @@ ROUNDS = 7
 def run() -> Iterator[Result]:
     """Each first get in a fresh process; the parse in this one, with the files in memory."""
     path = large()
-    rows = []
-    for _ in range(ROUNDS + 1):
-        rows.append(json.loads(child(FIRST, PRECAST_CACHE_PATH=str(path))))
-    first, again = (min(column) for column in zip(*rows[1:], strict=True))
-    rows = []
-    for _ in range(ROUNDS + 1):
-        rows.append(json.loads(child(PROBLEM, PRECAST_CACHE_PATH=str(measured()))))
-    plain, by_problem, others = (min(column) for column in zip(*rows[1:], strict=True))
+    first, again = _least(FIRST, path)
+    plain, by_problem, others = _least(PROBLEM, measured())
     tables = [(measured() / "ops" / "product.json").read_bytes()]
     parse_tables = min(_parse(tables) for _ in range(ROUNDS))
     files = [p.read_bytes() for p in sorted((path / "ops").iterdir())]
@@ -73,6 +68,12 @@ def run() -> Iterator[Result]:
     yield Result(what="get for another problem", value=others * 1e3, unit="ms")
     what = "first get for a problem / parsing its op's file (json.loads alone)"
     yield Result(what=what, value=by_problem / parse_tables, unit="")
+
+
+def _least(code: str, cache: Path) -> list[float]:
+    """The least of each time that some processes print; the first one warms the files."""
+    rows = [json.loads(child(code, PRECAST_CACHE_PATH=str(cache))) for _ in range(ROUNDS + 1)]
+    return [min(column) for column in zip(*rows[1:], strict=True)]
 
 
 def _parse(files: list[bytes]) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.format.tuning.estimate import Estimate
+from precast.loader.contract.format.tuning.table import Table
 from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
 from precast.loader.machine.machine import Machine
@@ -38,11 +39,13 @@ class ByProblem:
     def decide(self, problem: Mapping[str, int]) -> Resolution:
         """The decision, with the variant that is fastest by measurements first, and the measured time."""
         resolution = replace(self.resolution, request=replace(self.resolution.request, problem=problem))
+        op = resolution.accepted[0].candidate.source.op
         try:
-            choice = self._estimate(problem).fastest(problem)
+            tables = op.tables
+            with op.reading_measurements():
+                choice = self._estimate(tables, problem).fastest(problem)
         except FormatError as error:
-            remedy = "" if error.remedy else ": build the cache again, or reinstall it"
-            return _noting(resolution, f"the measurements of cache {self._cache!r} were left out: {error}{remedy}")
+            return _noting(resolution, f"the measurements of cache {self._cache!r} were left out: {error}")
         if choice is None:
             axes = ", ".join(sorted(problem)) or "nothing"
             return _noting(
@@ -54,13 +57,12 @@ class ByProblem:
         rest = tuple(a for a in resolution.accepted if a is not best)
         return replace(resolution, accepted=(best, *rest), measured=choice)
 
-    def _estimate(self, problem: Mapping[str, int]) -> Estimate:
+    def _estimate(self, tables: tuple[Table, ...], problem: Mapping[str, int]) -> Estimate:
         axes = frozenset(problem)
         estimate = self._estimates.get(axes)
         if estimate is None:
             machine = self.resolution.machine
             gpu = machine.device.name if machine.device else None
-            tables = self.resolution.accepted[0].candidate.source.op.tables
             estimate = Estimate(tables, axes, self._peers, gpu=gpu, capability=machine.capability)
             self._estimates[axes] = estimate
         return estimate

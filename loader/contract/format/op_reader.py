@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format import fields
@@ -137,10 +138,8 @@ class OpReader:
         if self._tables is None:
             with IMPORT_LOCK:
                 from precast.loader.contract.format.tuning.table import read_tables
-            try:
+            with self.reading_measurements():
                 self._tables = read_tables(self._read_tables(), self.rows.keys)
-            except FormatError as error:
-                raise self._in_measurements(error) from None
         return self._tables
 
     @property
@@ -150,16 +149,18 @@ class OpReader:
             tables = self.tables
             with IMPORT_LOCK:
                 from precast.loader.contract.format.tuning.table import measurements
-            try:
+            with self.reading_measurements():
                 self._tuning = measurements(tables)
-            except FormatError as error:
-                raise self._in_measurements(error) from None
         return self._tuning
 
-    def _in_measurements(self, error: FormatError) -> FormatError:
-        """An error of the measurements, which an earlier precast wrote in another form."""
-        remedy = error.remedy or "build the cache again, or reinstall it"
-        return FormatError(error.message, error.place, remedy=remedy).within(f"ops/{self.op}.json:")
+    @contextmanager
+    def reading_measurements(self) -> Iterator[None]:
+        """Errors of the measurements name this file, and say what to do: an earlier precast wrote another form."""
+        try:
+            yield
+        except FormatError as error:
+            remedy = error.remedy or "build the cache again, or reinstall it"
+            raise FormatError(error.message, error.place, remedy=remedy).within(f"ops/{self.op}.json:") from None
 
     @property
     def index(self) -> OpIndex:

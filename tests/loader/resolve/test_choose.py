@@ -197,7 +197,7 @@ def test_a_damaged_table_is_an_error_to_read_and_a_note_in_a_decision() -> None:
         _ = bad.tuning
     found = ask(replace(tuned(), op=bad), {"m": 8})
     assert threads(found) == 1 and "measurements of cache 'c0' were left out" in str(found)
-    assert ": build the cache again, or reinstall it" in str(found)
+    assert "'ops/scale.json:.tuning': build the cache again, or reinstall it" in str(found)
 
 
 def test_a_table_goes_round() -> None:

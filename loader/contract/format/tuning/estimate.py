@@ -17,7 +17,7 @@ from typing import Any
 
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.measured import Measured
-from precast.loader.contract.format.tuning.table import Table
+from precast.loader.contract.format.tuning.table import REPEATED, Table
 from precast.loader.contract.format.tuning.tiling import Tiling
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
@@ -97,7 +97,7 @@ class Estimate:
                 self._places.append((tuple([sizes[at] for at in order]), table.gpu, table.capability))
                 self._sources.append((table, position))
         if len(set(self._places)) != len(self._places):
-            raise FormatError("a problem occurs twice for one GPU", "tuning")
+            raise FormatError(REPEATED, "tuning")
         self._points = [self._point(sizes) for sizes, _, _ in self._places]
         self._rows: dict[int, _Row] = {}
         # By the identity of a tiling: those of a table are few, and live as its rows.

@@ -31,6 +31,7 @@ from precast.loader.errors import FormatError
 
 MOST_ROWS = 40_000  # of all tables of an op
 BETWEEN = ": "
+REPEATED = "this problem occurs twice for this GPU"
 _SIZE = "(?:0|[1-9][0-9]{0,18})"
 _TIME = "(?:(?:0|[1-9][0-9]*)(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)?"  # as in JSON, or nothing
 _SIZES, _TIMES = (re.compile(f"{number}(?:,{number})*") for number in (_SIZE, _TIME))
@@ -40,7 +41,8 @@ _REMEMBERED = 1000
 class Table(Immutable, kw_only=True):
     """Measurements of some variants on one GPU, at problems with the same ``axes``.
 
-    ``tilings`` has those of the ``keys`` whose author declares one. ``rows`` are texts.
+    ``tilings`` has those of the ``keys`` whose author declares one. ``rows`` are texts. ``position`` is that among the
+    tables of its file, which errors name.
 
     >>> data = {"gpu": "NVIDIA H200", "capability": "9.0", "axes": ["m"], "variants": [{"key": "a" * 64}]}
     >>> table = Table.parse({**data, "rows": ["300: 2.5"]})
@@ -54,6 +56,7 @@ class Table(Immutable, kw_only=True):
     keys: tuple[str, ...]
     tilings: Mapping[str, Tiling]
     rows: tuple[str, ...]
+    position: int = 0
 
     def to_json(self) -> dict[str, Any]:
         tilings = {key: {"tiling": tiling.to_json()} for key, tiling in self.tilings.items()}
@@ -66,7 +69,7 @@ class Table(Immutable, kw_only=True):
         }
 
     @classmethod
-    def parse(cls, value: object, most: int = MOST_ROWS) -> Table:
+    def parse(cls, value: object, most: int = MOST_ROWS, position: int = 0) -> Table:
         """A table of at most so many rows, which are not checked yet."""
         data = fields.known(fields.as_object(value), ("axes", "capability", "gpu", "rows", "variants"))
         gpu, capability = read_machine(data)
@@ -77,11 +80,11 @@ class Table(Immutable, kw_only=True):
         if len(example) != len(axes) or not keys or len(set(keys)) != len(keys):
             raise FormatError("expected at least one axis and one variant, each once")
         tilings = {key: tiling for key, tiling in variants if tiling is not None}
-        for position, (_, tiling) in enumerate(variants):
+        for at, (_, tiling) in enumerate(variants):
             if tiling is not None:
-                check_axes(tiling, example, f"variants[{position}].tiling")
+                check_axes(tiling, example, f"variants[{at}].tiling")
         rows = fields.items(data, "rows", fields.text, most=most)
-        return cls(gpu=gpu, capability=capability, axes=axes, keys=keys, tilings=tilings, rows=rows)
+        return cls(gpu=gpu, capability=capability, axes=axes, keys=keys, tilings=tilings, rows=rows, position=position)
 
     def problems(self) -> list[tuple[int, ...]]:
         """The sizes of each row, in the order of the axes. Raises a FormatError if they are not valid."""
@@ -93,7 +96,7 @@ class Table(Immutable, kw_only=True):
             seen: set[tuple[int, ...]] = set()
             for position, sizes in enumerate(problems):
                 if sizes in seen:
-                    raise self._wrong(position, "this problem occurs twice for this GPU")
+                    raise self.wrong(position, REPEATED)
                 seen.add(sizes)
         return problems
 
@@ -103,12 +106,12 @@ class Table(Immutable, kw_only=True):
         text = self.rows[position].partition(BETWEEN)[2]
         words = text.split(",")
         if len(words) != len(self.keys):
-            raise self._wrong(position, "expected a size for each axis and a time for each variant")
+            raise self.wrong(position, "expected a size for each axis and a time for each variant")
         times = _times(dict(zip(self.keys, words, strict=True))) if _TIMES.fullmatch(text) else None
         if times is None:
-            raise self._wrong(position, "expected a positive number of microseconds for each time")
+            raise self.wrong(position, "expected a positive number of microseconds for each time")
         if not times:
-            raise self._wrong(position, "no variant has a time: leave the problem out")
+            raise self.wrong(position, "no variant has a time: leave the problem out")
         tilings = {key: self.tilings[key] for key in times if key in self.tilings}
         return Measured(gpu=self.gpu, capability=self.capability, problem=problem, times=times, tilings=tilings)
 
@@ -123,16 +126,17 @@ class Table(Immutable, kw_only=True):
     def _sizes(self, position: int) -> tuple[int, ...]:
         texts = self.rows[position].partition(BETWEEN)[0].split(",")
         if len(texts) != len(self.axes):
-            raise self._wrong(position, "expected a size for each axis and a time for each variant")
+            raise self.wrong(position, "expected a size for each axis and a time for each variant")
         if not all(map(_SIZES.fullmatch, texts)):
-            raise self._wrong(position, "expected a whole number for each size")
+            raise self.wrong(position, "expected a whole number for each size")
         sizes = tuple(map(int, texts))
         if max(sizes) > LARGEST:
-            raise self._wrong(position, f"{max(sizes)} is not between 0 and {LARGEST}")
+            raise self.wrong(position, f"{max(sizes)} is not between 0 and {LARGEST}")
         return sizes
 
-    def _wrong(self, position: int, what: str) -> FormatError:
-        return FormatError(what).within(position).within("rows")
+    def wrong(self, position: int, what: str) -> FormatError:
+        """The error of a row."""
+        return FormatError(what).within(position).within("rows").within(self.position).within("tuning")
 
 
 def _times(words: Mapping[str, str]) -> dict[str, float] | None:
@@ -151,7 +155,7 @@ def read_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[T
     rows = 0
     for position, value in enumerate(tables):
         try:
-            table = Table.parse(value, MOST_ROWS - rows)
+            table = Table.parse(value, MOST_ROWS - rows, position)
             if not keys.issuperset(table.keys):
                 raise FormatError("no artifact has this key", f"variants.{min(set(table.keys) - keys)}")
             rows += len(table.rows)
@@ -164,18 +168,15 @@ def read_tables(tables: Iterable[object], artifacts: Collection[str]) -> tuple[T
 def measurements(tables: Iterable[Table]) -> tuple[Measured, ...]:
     """All rows of some tables, checked; those of one problem on one GPU are one, and have each variant once."""
     rows: dict[tuple[str, str, bytes], Measured] = {}
-    for position, table in enumerate(tables):
-        try:
-            for at in range(len(table.problems())):
-                row = table.measured(at)
-                other = rows.setdefault(row.place, row)
-                if other is not row:
-                    if not other.times.keys().isdisjoint(row.times):
-                        raise FormatError("this problem occurs twice for this GPU").within(at).within("rows")
-                    times, tilings = {**other.times, **row.times}, {**other.tilings, **row.tilings}
-                    rows[row.place] = replace(row, times=times, tilings=tilings)
-        except FormatError as error:
-            raise error.within(position).within("tuning") from None
+    for table in tables:
+        for position in range(len(table.problems())):
+            row = table.measured(position)
+            other = rows.setdefault(row.place, row)
+            if other is not row:
+                if not other.times.keys().isdisjoint(row.times):
+                    raise table.wrong(position, REPEATED)
+                times, tilings = {**other.times, **row.times}, {**other.tilings, **row.tilings}
+                rows[row.place] = replace(row, times=times, tilings=tilings)
     return tuple(rows[identity] for identity in sorted(rows))
 
 
