@@ -19,7 +19,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
@@ -268,7 +268,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in ROWS]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
     (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-    succeeded("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
+    succeeded("build", folder / "quack.yaml", "-o", folder / "cache", "--store", kept_store(), "-j", 1)
     return folder / "cache"
 
 
