@@ -55,7 +55,14 @@ def test_every_goal_of_make_that_is_named_exists(path: Path) -> None:
 
 def test_the_workflows_call_make() -> None:
     """So that a step of the CI can be run on any machine."""
-    assert set().union(*(asked(path.read_text()) for path in WORKFLOWS)) == {"check", "test", "test-all", "cov", "demo", "dist"}
+    assert set().union(*(asked(path.read_text()) for path in WORKFLOWS)) == {
+        "check",
+        "test",
+        "test-all",
+        "cov",
+        "demo",
+        "dist",
+    }
 
 
 def test_every_slow_test_is_in_one_part_of_ci() -> None:

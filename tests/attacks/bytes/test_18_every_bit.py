@@ -168,6 +168,7 @@ def ask(reader: LibprecastReader, root: Path, pins: str = " ") -> int:
     return reader.ask(root, config={"dtype": "bf16"}, pins=pins).status
 
 
+@pytest.mark.slow
 def test_every_bit_of_a_pinned_cache_in_libprecast(small: Path, libprecast: LibprecastReader) -> None:
     """What is served is what the index of that digest names: of a blob, a flip of a bit that decoding ignores."""
     pins = f"small={digest((small / 'index.json').read_bytes())}"

@@ -60,6 +60,7 @@ def test_wrong_words(example: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith("usage: ")
 
 
+@pytest.mark.slow
 def test_the_manifest_of_the_examples() -> None:
     plan = plan_of_files([ROOT / "examples" / "native.yaml"])
     assert {variant.op for variant in plan.variants} == {"rmsnorm", "scale"}

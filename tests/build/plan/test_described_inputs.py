@@ -96,6 +96,7 @@ def importing(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_notices_what_a_declaration_was_made_of(name: str, tmp_path: Path, importing: list[object]) -> None:
     case = CASES[name]

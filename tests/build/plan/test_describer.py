@@ -187,6 +187,7 @@ def test_a_plain_function_needs_an_op(child: Describer) -> None:
     assert "declares no op" in reason(child, "good:plain", None) and "write 'op:'" in reason(child, "good:plain", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -280,6 +281,7 @@ def test_an_entrys_variables_are_set_when_its_kernel_is_described(folder: Path) 
     assert {(v.op, v.config["stages"]) for v in made.variants} == {("acme.env", 3), ("acme.g", 1), ("acme.h", 4)}
 
 
+@pytest.mark.slow
 def test_the_callers_variables_count_only_where_they_are_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an entry sets comes before them; a kernel that is described again sees the new value."""
     monkeypatch.setenv("ACME_STAGES", "5")

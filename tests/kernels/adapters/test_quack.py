@@ -167,6 +167,7 @@ def test_references_agree_with_torch(op: str, config: dict[str, Any]) -> None:
             torch.testing.assert_close(mine, expected.detach(), rtol=1e-5, atol=3e-4 if rounded else 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "config"), CONFIGS, ids=NAMES)
 def test_verify_takes_a_rounded_result_and_no_worse_one(op: str, config: dict[str, Any]) -> None:
     config = full(op, config)
