@@ -27,7 +27,7 @@ ROOMS = {
     "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record", "harvest"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": (
-        "list", "show", "explain", "caches", "diff", "report", "export", "store", "toolchains", "doctor", "error",
+        "list", "show", "explain", "caches", "diff", "report", "export", "store", "doctor", "error",
         "schema",
     ),
     "measure": ("verify", "bench", "tune", "replay"),

@@ -51,11 +51,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": ("precast report cache -o report.html", "precast report cache -o report.html --against old"),
     "export": ("precast export cache 3f2a91c0 -o files",),
     "store": ("precast store", "precast store --stats", "precast store --prune --older-than 30d --keep 20G"),
-    "toolchains": (
-        "precast toolchains",
-        "precast toolchains --prune --older-than 30d",
-        "precast toolchains --lock manifest.yaml > requirements.lock",
-    ),
     "doctor": ("precast doctor",),
     "error": ("precast error", "precast error PCL07", "precast error VariantNotFound"),
     "schema": ("precast schema manifest > manifest.schema.json",),
