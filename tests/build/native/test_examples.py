@@ -40,6 +40,7 @@ def example(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytes
     return folder.joinpath({"cpp": "norm", "rust": "target/release/norm"}[request.param])
 
 
+@pytest.mark.slow
 def test_without_a_gpu(example: Path, path: Path) -> None:
     if not no_device():
         pytest.skip("this machine has a GPU: tests/gpu runs the examples on it")

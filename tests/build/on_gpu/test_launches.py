@@ -67,6 +67,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     return {int(str(row.config["threads"])): row.key for row in rows}
 
 
+@pytest.mark.slow
 def test_what_faults_or_hangs_or_refuses_costs_itself_alone(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         right = launches.timed("scale", keys[128], None)
@@ -187,6 +188,7 @@ def test_what_no_longer_works_is_started_again(
     assert len(started) == 2
 
 
+@pytest.mark.slow
 def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
     tmp_path: Path, keys: dict[int, str]
 ) -> None:
@@ -208,6 +210,7 @@ def trial(launches: Launches, key: str, n: int) -> Trial:
     return launches.trial("scale", key, group="all", problem={"n": n}, launches=3, check=False)
 
 
+@pytest.mark.slow
 def test_candidates_are_timed_on_the_same_inputs_and_each_costs_itself_alone(
     tmp_path: Path, keys: dict[int, str]
 ) -> None:

@@ -296,6 +296,7 @@ def test_the_callers_variables_count_only_where_they_are_passed(folder: Path, mo
     assert len({str(identity) for *_, identity in found}) == 3
 
 
+@pytest.mark.slow
 def test_supports_sees_the_variables_of_each_variants_target(folder: Path) -> None:
     variables = "env: {ACME_REFUSES: 'not ${target.name}'}"
     entry = f"compile: 'tuned_by_env:f', config: {{n: [1, 2]}}, {variables}, skip_unsupported: true"

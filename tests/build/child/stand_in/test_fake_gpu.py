@@ -138,6 +138,7 @@ def second(n: int):
     assert first.header["assumed"] == second.header["assumed"] == {"multiprocessor_count": 148}
 
 
+@pytest.mark.slow
 def test_what_a_module_asks_when_it_is_imported_counts_for_all_its_variants(ask: Any) -> None:
     body = """
 WARP = runtime.cudaGetDeviceProperties(0)[1].warpSize
