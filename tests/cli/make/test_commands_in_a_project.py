@@ -83,6 +83,7 @@ def test_an_op_where_there_are_no_caches(tmp_path: Path, monkeypatch: pytest.Mon
     assert "no cache holds op 'nope', since there are no caches: install the wheel of one" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line_wins(folder: Path) -> None:
     built = precast(folder, "build", "-o", "other", "-t", "sm_100a", "--store", "mine-too")
     assert built.returncode == 0, built.stderr
