@@ -114,7 +114,7 @@ class LinkError(PrecastError):
 
 
 class PlanError(PrecastError):
-    """A launch plan differs from what the kernel's own host code does."""
+    """No host program could be derived from a kernel's host code."""
 
     code = "PCB07"
 

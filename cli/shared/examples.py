@@ -27,10 +27,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast record -o recorded.yaml -t sm_100a -- python -m mine.warmup -b 8",
         "precast record -o recorded.yaml --append -- python more.py",
     ),
-    "harvest": (
-        "precast harvest ~/.cache/flashinfer -o harvested.yaml",
-        "precast harvest old -o new.yaml -t sm_90a --candidates recorded.yaml",
-    ),
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
     "push": (
