@@ -120,10 +120,10 @@ SMALL = "version: 1\nname: {name}\ntargets: [sm_90a, sm_100a]\nkernels:\n  - ker
 SMALL += "    config: {{dtype: bfloat16, hidden: 4096}}\n    tuned: {{threads: 128}}\n"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """What a reader has: manifests of the names that pages use, with one variant each, and a checkout's examples."""
-    made = tmp_path / "reader"
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: Path) -> Path:
+    """Manifests and caches of the names that pages use, with one variant for each target, and a checkout's examples."""
+    made = tmp_path_factory.mktemp("template")
     for name in ("manifests/rows", "manifests/norms", "kernels", "manifest"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / f"{name}.yaml").write_text(SMALL.format(name=Path(name).name))
@@ -136,22 +136,26 @@ def folder(tmp_path: Path) -> Path:
         "from precast import loader\ntry:\n    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
         "except loader.VariantNotFound as error:\n    print(error)\n"
     )
-    return made
-
-
-def caches(folder: Path, shell: dict[str, str]) -> str:
-    """The caches of the names that pages use; the key of an artifact in them."""
     for manifest, names in (
         ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64")),
         ("mine", ("old", "cache-aarch64")),
     ):
         done = subprocess.run(
             ["precast", "build", f"{manifest}.yaml", "-o", names[0]],
-            cwd=folder, env=shell, capture_output=True, text=True, check=False,
+            cwd=made, env=shell(environment(), store), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         for name in names[1:]:
-            shutil.copytree(folder / names[0], folder / name)
+            shutil.copytree(made / names[0], made / name)
+    return made
+
+
+@pytest.fixture
+def folder(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "reader", symlinks=True))
+
+
+def key_in(folder: Path) -> str:
     return Cache(folder / "cache").op("rmsnorm").artifacts[0].key
 
 
@@ -184,7 +188,7 @@ def test_the_commands_of_a_page(page: str, environment: Bin, folder: Path, store
         "the page names the extra that its commands need"
     )
     env = shell(environment(extra), store)
-    key = caches(folder, env)
+    key = key_in(folder)
     lines = [command(line, key) for line in typed(page) if not reason(line)]
     follow(page, list(lines), folder, env)
     print(f"{page}: {len(lines)} commands")
@@ -192,7 +196,7 @@ def test_the_commands_of_a_page(page: str, environment: Bin, folder: Path, store
 
 def test_the_other_commands(environment: Bin, folder: Path, store: Path, built: dict[str, Path]) -> None:
     env = shell(environment("export"), store)
-    key = caches(folder, env)
+    key = key_in(folder)
     lines = [
         "precast wheel cache -o dist",
         *(line.replace("LOADER", str(built["precast-loader"].parent)) for line in MORE),

@@ -28,7 +28,15 @@ pytestmark = pytest.mark.slow
 def resolve(*requirements: str) -> subprocess.CompletedProcess[str]:
     """What uv would install; pre-releases only where a package asks for one by name."""
     early = ["--prerelease=allow"] if any(re.match("sglang|flash-attn-4", one) for one in requirements) else []
-    command = [Path(sys.executable).with_name("uv"), "pip", "compile", "-q", "--no-annotate", "--no-header", *early]
+    command = [
+        str(Path(sys.executable).with_name("uv")),
+        "pip",
+        "compile",
+        "-q",
+        "--no-annotate",
+        "--no-header",
+        *early,
+    ]
     return subprocess.run(
         [*command, "--python", sys.executable, "-"],
         input="\n".join(requirements),
