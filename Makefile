@@ -52,6 +52,18 @@ test-all: room test-environment ## every test, or every one of some ROOM; those 
 	@$(TEST)/bin/python -m compileall -q loader build cli kernels manifests tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
 
+.PHONY: ends newest neighbours
+
+ends: check-environment ## the loader's and the builder's own tests with the oldest and the newest versions that they accept
+	@$(PYTHON) .ci/ends.py lowest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTHON) .ci/ends.py highest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
+
+newest: check-environment ## the tests of attached libraries with the newest releases of these
+	@$(PYTHON) .ci/ends.py newest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
+
+neighbours: test-environment ## resolve beside vLLM, SGLang and others, at the supported and at the newest versions
+	@$(TEST)/bin/python -m pytest tests/repository/test_neighbours.py $(ARGS)
+
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
 	@$(TEST)/bin/python -m coverage report
@@ -86,7 +98,7 @@ check: check-environment ## lint, format, types, import direction, words, C code
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
-	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
+	@$(CHECK)/bin/mypy --strict .ci/environment.py .ci/ends.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/mypy --strict .ci/words.py
 	@$(CHECK)/bin/clang-format --dry-run -Werror $(C_FILES)
 	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
