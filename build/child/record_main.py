@@ -68,7 +68,7 @@ def record_without_gpu(
 def without_gpu(*, engine: bool = False) -> Iterator[None]:
     """While the block runs, tensors have no memory; small ones that are made from values keep these.
 
-    An engine goes on where a value is read that is not known, which is zero then, and after an operator that fails.
+    An engine continues where a value is read that nothing gave, which is zero then, and after an operator that fails.
     """
     from precast.build.child.stand_in.tensor_values import TensorValues
 

@@ -16,6 +16,7 @@ import typer
 
 from precast.build.disk.scratch import write_output
 from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
+from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.own_target import own_target
 from precast.cli.shared.recorded_run import ended, engine_words, read_runs, run_recorded
@@ -35,29 +36,10 @@ def command(
             "--target", "-t", help="Record for this target, such as sm_100a, without a GPU.", metavar="TARGET"
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            help="In place of a program: an engine, whose kernels for --model are recorded: vllm or sglang.",
-            metavar="NAME",
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", help="The engine's model: its config.json. No weights are read.", metavar="FILE"),
-    ] = None,
-    tensor_parallel: Annotated[
-        int, typer.Option("--tensor-parallel", help="Over how many GPUs the engine spreads each layer.", min=1)
-    ] = 1,
-    engine_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--engine-option",
-            help="An option as the engine's server gets it, such as kv_cache_dtype=fp8; may be repeated.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+    engine: options.Engine = None,
+    model: options.Model = None,
+    tensor_parallel: options.TensorParallel = 1,
+    engine_option: options.EngineOption = None,
     library: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,8 +61,7 @@ def command(
         list[Path] | None,
         typer.Option(
             "--merge",
-            help="In place of a program: a file that PRECAST_RECORDING named, written by any number of processes; may be"
-            " repeated.",
+            help="In place of a program: a file of PRECAST_RECORDING, to which processes recorded; may be repeated.",
             metavar="FILE",
         ),
     ] = None,
@@ -101,8 +82,10 @@ def command(
     if name is not None and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name of a manifest: use lower-case letters, digits and single dashes")
     before = read_recorded_manifest(output) if append and output.exists() else None
-    wanted = build_for or ([target] if target else before.targets if before and merge else [own_target("record for")])
-    targets = [str(Target.parse(text)) for text in wanted]
+    same = before.targets if before and merge else None
+    targets = [
+        str(Target.parse(text)) for text in build_for or (target and [target]) or same or [own_target("record for")]
+    ]
     if before and set(targets) != set(before.targets):
         raise ConfigError(
             f"{output} is for {', '.join(before.targets)}: record for {', '.join(targets)} in another file"
@@ -112,7 +95,8 @@ def command(
         print_message(f"not recorded: {compilation.place}: {compilation}")
     if not run.recorded and engine is not None and not run.status:
         raise ConfigError(
-            f"{engine} asks for no kernel of an attached library for this model and these options: there is nothing to build"
+            f"{engine} requests no kernel of an attached library for this model and these options: there is nothing to"
+            " build"
         )
     if not run.recorded:
         raise ConfigError(

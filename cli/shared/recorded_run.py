@@ -1,4 +1,4 @@
-"""A recorded run: a program, or an engine's start, with the kernels that it asked for."""
+"""A recorded run: a program, or an engine's start, with the kernels that it requested."""
 
 from __future__ import annotations
 

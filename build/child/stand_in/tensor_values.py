@@ -96,8 +96,8 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     def _on_cpu(self, value: Any) -> Any:
         """An argument for the same call on the CPU."""
         if isinstance(value, torch.Tensor):
-            known = self._known(value)
-            return known if known is not None or not value.is_meta else _zeros(value)
+            values = self._known(value)
+            return values if values is not None or not value.is_meta else _zeros(value)
         if isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "meta")):
             return "cpu"
         if isinstance(value, dict):

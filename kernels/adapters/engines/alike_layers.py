@@ -1,6 +1,6 @@
 """Layers alike: of a model's layers that differ in their number and weights only, one runs, and stands for the others.
 
-They ask for the same kernels, and tensors without memory have no values that could differ.
+They request the same kernels, and tensors without memory have no values that could differ.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ def run_alike_once(model: Any) -> int:
     """
     import torch
 
-    found = 0
+    replaced = 0
     for layers in [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]:
         first: dict[str, Any] = {}
         for number, layer in enumerate(layers):
             kind = kind_of(layer, number)
             if kind in first:
                 layer.forward = first[kind].again
-                found += 1
+                replaced += 1
             else:
                 first[kind] = _Returned(layer)
-    return found
+    return replaced
 
 
 class _Returned:
@@ -50,7 +50,7 @@ class _Returned:
 
 
 def kind_of(layer: Any, number: int) -> str:
-    """All that a layer is made of, but for its number: equal for layers alike."""
+    """All that a layer is made of, except its number: equal for layers alike."""
     parts = []
     for name, module in layer.named_modules():
         tensors = {

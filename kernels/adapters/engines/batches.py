@@ -34,7 +34,7 @@ class Batch:
         return self.requests + self.decoding, self.new, self.context + self.new
 
     def within(self, limits: Limits) -> bool:
-        """Whether the options allow it; earlier tokens come in whole pages, but for those of a decoding step."""
+        """Whether the options allow it; earlier tokens come in whole pages, except those of a decoding step."""
         return (
             self.requests + self.decoding <= limits.requests
             and self.requests * self.new + self.decoding <= limits.tokens
@@ -56,7 +56,7 @@ def steps(most: int) -> list[int]:
 def first_batches(limits: Limits) -> Iterator[Batch]:
     """The batches that a server is tried with: steps of decoding, first tokens, parts of a prompt, and mixed ones."""
     pages = [page * limits.page for page in [0, *_powers(limits.length // limits.page)]]
-    found = [
+    batches = [
         *(Batch(requests=n, context=c) for n in steps(limits.requests) for c in (1, limits.length - 2)),
         *(Batch(requests=n, context=c) for n in _powers(limits.requests) for c in pages if c),
         *(Batch(new=q) for q in steps(limits.tokens)),
@@ -64,7 +64,7 @@ def first_batches(limits: Limits) -> Iterator[Batch]:
         *(Batch(requests=n, new=q) for n in _powers(limits.requests)[1:] for q in _powers(limits.tokens)[1:]),
         *(Batch(new=q, decoding=n) for n in _powers(limits.requests) for q in (2, limits.tokens // 2)),
     ]
-    return (batch for batch in dict.fromkeys(found) if batch.within(limits))
+    return (batch for batch in dict.fromkeys(batches) if batch.within(limits))
 
 
 def _powers(most: int) -> list[int]:
@@ -83,10 +83,10 @@ def representatives(choose: Callable[[Batch], Any], limits: Limits) -> dict[Any,
     >>> representatives(lambda batch: batch.new > 64, limits)[True]
     Batch(requests=1, new=65, context=0, decoding=0)
     """
-    found: dict[Any, Batch] = {}
+    batches: dict[Any, Batch] = {}
     for batch in every_batch(limits):
-        found.setdefault(choose(batch), batch)
-    return found
+        batches.setdefault(choose(batch), batch)
+    return batches
 
 
 def every_batch(limits: Limits) -> Iterator[Batch]:

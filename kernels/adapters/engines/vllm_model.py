@@ -29,7 +29,7 @@ _ENVIRONMENT = {
     "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",  # its kernels are compiled by nvcc, and none of the DSL is among them
 }
-_CACHES = ("VLLM_CACHE_ROOT", "FLASHINFER_WORKSPACE_BASE")  # what an earlier start has tuned is not asked for again
+_CACHES = ("VLLM_CACHE_ROOT", "FLASHINFER_WORKSPACE_BASE")  # what an earlier start has tuned is not requested again
 _GIB = 1 << 30
 _MEMORY = {
     9: 80 * _GIB,
@@ -175,7 +175,7 @@ def _chosen() -> Iterator[Callable[[Limits], Iterable[Batch]]]:
 
         return replace
 
-    after_import({place.partition(":")[0]: note(place.partition(":")[2], n) for place, n in _CHOOSERS.items()})
+    after_import({function.partition(":")[0]: note(function.partition(":")[2], n) for function, n in _CHOOSERS.items()})
     yield lambda limits: [batch for choose in calls.values() for batch in representatives(choose, limits).values()]
 
 
@@ -189,17 +189,17 @@ def run_batches(engine: Any, config: Any, choices: Callable[[Limits], Iterable[B
         page=config.cache_config.cache_hit_alignment_tokens or config.cache_config.block_size,
     )
     requests = Requests(engine, config)
-    found, last, done = requested(), None, set()
+    before, last, done = requested(), None, set()
     waiting = dict.fromkeys(first_batches(limits))
     while waiting:
         for number, batch in enumerate(waiting, len(done) + 1):
             with step("some batches"):
                 requests.form(batch)
-            if requested() > found:
-                found, last = requested(), number
+            if requested() > before:
+                before, last = requested(), number
         done |= waiting.keys()
         waiting = {batch: None for batch in choices(limits) if batch not in done}
-    say(f"{found} keys after {len(done)} batches, of which number {last} was the last that asked for a new one")
+    say(f"{before} keys after {len(done)} batches, of which number {last} was the last that requested a new one")
 
 
 class Requests:

@@ -26,7 +26,7 @@ def empty_where_absent(names: Collection[str]) -> None:
 
 
 class NativeOperatorAbsent(Exception):
-    """An operator of a native module, which is not loaded here, was asked for its results."""
+    """An operator of a native module, which is not loaded here, was called for its results."""
 
 
 class _Empty(ModuleType):
