@@ -55,14 +55,15 @@ def steps(most: int) -> list[int]:
 
 def first_batches(limits: Limits) -> Iterator[Batch]:
     """The batches that a server is tried with: steps of decoding, first tokens, parts of a prompt, and mixed ones."""
+    new = min(limits.tokens, limits.length - 1)
     pages = [page * limits.page for page in [0, *_powers(limits.length // limits.page)]]
     batches = [
         *(Batch(requests=n, context=c) for n in steps(limits.requests) for c in (1, limits.length - 2)),
         *(Batch(requests=n, context=c) for n in _powers(limits.requests) for c in pages if c),
-        *(Batch(new=q) for q in steps(limits.tokens)),
-        *(Batch(new=q, context=c) for q in _powers(limits.tokens) for c in (*pages[1:2], *pages[-1:])),
-        *(Batch(requests=n, new=q) for n in _powers(limits.requests)[1:] for q in _powers(limits.tokens)[1:]),
-        *(Batch(new=q, decoding=n) for n in _powers(limits.requests) for q in (2, limits.tokens // 2)),
+        *(Batch(new=q) for q in steps(new)),
+        *(Batch(new=q, context=c) for q in _powers(new) for c in (*pages[1:2], *pages[-1:])),
+        *(Batch(requests=n, new=q) for n in _powers(limits.requests)[1:] for q in _powers(new)[1:]),
+        *(Batch(new=q, decoding=n) for n in _powers(limits.requests) for q in (2, new // 2)),
     ]
     return (batch for batch in dict.fromkeys(batches) if batch.within(limits))
 
@@ -93,7 +94,7 @@ def every_batch(limits: Limits) -> Iterator[Batch]:
     """Batches over the whole range. Only one of several requests has more than one new token, so that there is room."""
     requests = sorted({*range(1, min(limits.requests, 132) + 1), *steps(limits.requests)})
     contexts = range(limits.page, limits.length, -(-limits.length // 256 // limits.page) * limits.page)
-    for new in steps(limits.tokens):
+    for new in steps(min(limits.tokens, limits.length - 1)):
         for context in (0, 1, *contexts, limits.length - 2):
             for n in requests:
                 batch = (

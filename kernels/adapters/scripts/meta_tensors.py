@@ -199,17 +199,19 @@ def own_operators(failed: Callable[[str, Exception], None] | None = None) -> Ite
                 if failed is None:
                     raise
                 failed(name, error)
+                if not getattr(registered, "default", registered)._schema.returns:
+                    return None  # it writes to its arguments, and few authors register anything for that
         return registered(*args, **kwargs)
 
     class AsFunctions(TorchFunctionMode):  # type: ignore[misc]
         """In a dispatch mode no mode of functions holds, so that the operator would make tensors on a GPU."""
 
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if isinstance(function, torch._ops.OpOverloadPacket):
-                return run(self, function._qualified_op_name, function, args, kwargs or {})
-            if isinstance(function, torch._ops.OpOverload):
-                return run(self, function._schema.name, function, args, kwargs or {})
-            return function(*args, **(kwargs or {}))
+            operators = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
+            if not isinstance(function, operators) or torch.is_grad_enabled():  # autograd comes before an operator
+                return function(*args, **(kwargs or {}))
+            overload = getattr(function, "default", function)
+            return run(self, overload._schema.name, function, args, kwargs or {})
 
     class OwnOperators(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
