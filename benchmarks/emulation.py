@@ -14,7 +14,7 @@ import ctypes
 import time
 from collections.abc import Callable
 
-from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange
+from precast.emulator.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange
 
 HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<8>; .reg .b32 %r<300>; .reg .b64 %rd<32>; .reg .f32 %f<32>;"

@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from precast.build.emulation.ptx.module import Statement
-from precast.build.emulation.ptx.reader import read_module
+from precast.emulator.ptx.module import Statement
+from precast.emulator.ptx.reader import read_module
 from precast.build.errors import NoPtx
 from precast.build.store.store import Store
 from precast.build.verification.kept_ptx import KeptPtx

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from emulation_mutations import Mutation, mutations, one_of
 
-from precast.build.emulation.errors import Unsupported
+from precast.emulator.errors import Unsupported
 from precast.build.store.store import Store, default_store
 from precast.build.verification.emulations import EmulationOptions, Emulations, schedules
 from precast.build.verification.kept_ptx import KeptPtx

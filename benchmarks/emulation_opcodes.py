@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from precast.build.emulation.errors import Unsupported
-from precast.build.emulation.interpreter_library import find_library
-from precast.build.emulation.lowering.kernel import lower_kernel
-from precast.build.emulation.program import make_program
-from precast.build.emulation.ptx.module import Function, Module, Statement
-from precast.build.emulation.ptx.reader import read_module
+from precast.emulator.errors import Unsupported
+from precast.emulator.interpreter_library import find_library
+from precast.emulator.lowering.kernel import lower_kernel
+from precast.emulator.program import make_program
+from precast.emulator.ptx.module import Function, Module, Statement
+from precast.emulator.ptx.reader import read_module
 
 
 def refusals(path: Path, operations: dict[str, int], *, pack: bool) -> Iterator[Unsupported]:

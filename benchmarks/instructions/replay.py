@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precast.build.emulation.emulator import EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.emulator.emulator import EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
+from precast.emulator.errors import EmulationFault, Unsupported
 
 from . import functions, products
 from .case import THREADS, Case, cases

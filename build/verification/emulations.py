@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.emulation.errors import Unsupported
-from precast.build.emulation.interpreter_library import find_library
+from precast.emulator.errors import Unsupported
+from precast.emulator.interpreter_library import find_library
 from precast.build.errors import NoPtx
 from precast.build.ipc.capacity import processors
 from precast.build.ipc.child_process import ChildLost, ChildProcess

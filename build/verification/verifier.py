@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from precast.build.emulation.errors import Unsupported
+from precast.emulator.errors import Unsupported
 from precast.build.errors import NoPtx
 from precast.build.verification.evidence import EarlierEvidence
 from precast.kernels.authoring.declare import Problem

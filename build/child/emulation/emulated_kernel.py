@@ -9,8 +9,8 @@ from typing import Any
 from precast.build.child.emulation.arguments import CallError, tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
 from precast.build.child.emulation.ranks_code import of_rank
-from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.emulator.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
+from precast.emulator.errors import EmulationFault, Unsupported
 from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.guarded import end_of

@@ -14,7 +14,7 @@ from precast.build.child.emulation.opener import EmulatedOpener
 from precast.build.child.emulation.problems import Emulated, emulate
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.child.serve import Answer, serve
-from precast.build.emulation.errors import Unsupported
+from precast.emulator.errors import Unsupported
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.tensors import emulated_multiprocessors

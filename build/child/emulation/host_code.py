@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from precast.build.child.emulation.arguments import CallError, Packer, drawn
 from precast.build.child.recording_runtime import LAUNCHES, RecordingRuntime
-from precast.build.emulation.emulator import EmulatedLaunch
+from precast.emulator.emulator import EmulatedLaunch
 from precast.loader.contract.format.program.call_leaves import leaves_of
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.child.emulation.host_code import HostCode
-from precast.build.emulation.emulator import EmulatedLaunch
+from precast.emulator.emulator import EmulatedLaunch
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from precast.build.child.emulation.ranks_code import RanksCode, of_rank
-from precast.build.emulation.emulator import EmulatedLaunch
+from precast.emulator.emulator import EmulatedLaunch
 from precast.build.verification.emulations import artifacts_of_ranks
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from precast.build.emulation.errors import Unsupported
+from precast.emulator.errors import Unsupported
 from precast.build.store.store import Store
 from precast.build.verification.emulations import EMULATOR, EmulationOptions
 from precast.cli import main

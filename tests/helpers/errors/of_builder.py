@@ -12,8 +12,8 @@ from precast.build.child.compiler.select_objects import select_objects
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
-from precast.build.emulation.emulator import EmulatedLaunch, Emulator
-from precast.build.emulation.interpreter_library import compile_library
+from precast.emulator.emulator import EmulatedLaunch, Emulator
+from precast.emulator.interpreter_library import compile_library
 from precast.build.errors import Location
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
