@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from precast.emulator.errors import Unsupported
-from precast.emulator.interpreter_library import find_library
+from precast.emulator import Unsupported, find_library
 from precast.emulator.lowering.kernel import lower_kernel
 from precast.emulator.program import make_program
 from precast.emulator.ptx.module import Function, Module, Statement

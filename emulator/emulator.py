@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 
-from precast.emulator.errors import EmulationFault, Unsupported
+from precast.emulator.errors import EmulationFault, SourceLine, Unsupported
 from precast.emulator.interpreter_library import InterpreterLibrary, find_library
+from precast.emulator.launch import Launch, Memory, Options
 from precast.emulator.program import Program, make_program
 from precast.emulator.ptx.module import Function, Module
 from precast.emulator.ptx.reader import read_module
+from precast.emulator.result import Counts, Result
 from precast.emulator.structures import (
     CountsStructure,
     FaultStructure,
@@ -18,91 +20,16 @@ from precast.emulator.structures import (
     RangeStructure,
     ScheduleStructure,
 )
-from precast.build.errors import Location
 
-_PARAMETER_ALIGN = 128  # tensor maps are aligned to 64 bytes
 _NONE = (1 << 32) - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmulatedLaunch:
-    """A launch: a kernel's name, its sizes, the bytes of each parameter.
-
-    With a ``preferred`` cluster, the GPU takes clusters of that size or of ``cluster`` as it likes, side by side.
-    ``overlap`` is programmatic dependent launch: the grid may begin before the one before it has ended. Launches of one
-    ``device`` are in order; those of several are there at once, as the ranks of a collective.
-    """
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    preferred: tuple[int, int, int] = (0, 0, 0)
-    shared: int = 0
-    overlap: bool = False
-    device: int = 0
-    parameters: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryRange:
-    """Memory that launches may touch, from ``begin`` to before ``end``.
-
-    Multicast memory has ``copies``, the first of them at ``first``, each ``step`` bytes behind the one before. Only
-    ``multimem`` reaches it, and touches the copies, which are memory of their own.
-    """
-
-    begin: int
-    end: int
-    writable: bool
-    name: str
-    copies: int = 0
-    first: int = 0
-    step: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleOptions:
-    """How warps and asynchronous operations are ordered.
-
-    Parameters
-    ----------
-    seed
-        0: in program order, and asynchronous effects at once; else at random.
-    delay
-        With a seed: effects come up to so many turns later.
-    check_races
-        Whether accesses are checked that no synchronisation orders.
-    limit
-        The most warp instructions of a call; 0: any number.
-    multiprocessors
-        How many the emulated GPU has.
-    """
-
-    seed: int = 0
-    delay: int = 0
-    check_races: bool = False
-    limit: int = 0
-    multiprocessors: int = 132
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What was executed: warp instructions, turns of warps, blocks, bytes of copies, operations of products."""
-
-    instructions: int
-    turns: int
-    blocks: int
-    copied_bytes: int
-    product_flops: int
-    spins: int
+_NOT_EMULATED = "not emulated"  # a kind of fault, as interpreter/core/fault.h has it
 
 
 class Emulator:
     """Kernels of some texts of PTX.
 
     >>> emulator = Emulator([".version 8.8\\n.target sm_90a\\n.address_size 64\\n.visible .entry k() { ret; }"])
-    >>> emulator.run([EmulatedLaunch(kernel="k", grid=(2, 1, 1), block=(64, 1, 1))]).instructions
+    >>> emulator.run([Launch(kernel="k", grid=(2, 1, 1), block=(64, 1, 1))]).counts.instructions
     4
 
     Parameters
@@ -117,7 +44,7 @@ class Emulator:
         self.library = library or find_library()
         self._kernels: dict[str, tuple[Module, Function]] = {}
         self._programs: dict[str, Program] = {}
-        self._globals: dict[int, tuple[dict[str, int], list[MemoryRange], list[object]]] = {}
+        self._globals: dict[int, tuple[dict[str, int], list[Memory]]] = {}
         for text in texts:
             module = read_module(text)
             for name, function in module.functions.items():
@@ -135,19 +62,19 @@ class Emulator:
             if kernel not in self._kernels:
                 raise Unsupported(f"the PTX has no kernel {kernel}")
             module, function = self._kernels[kernel]
-            addresses, _, _ = self._variables(module)
+            addresses, _ = self._variables(module)
             program = make_program(module, function, self.library.operations, addresses)
             self.library.library.precast_load(ctypes.byref(program.structure))
             self._programs[kernel] = program
         return self._programs[kernel]
 
     def run(
-        self,
-        launches: Sequence[EmulatedLaunch],
-        memory: Sequence[MemoryRange] = (),
-        options: ScheduleOptions = ScheduleOptions(),
-    ) -> Counts:
-        """Run launches one after the other; a fault raises EmulationFault."""
+        self, launches: Sequence[Launch], memory: Sequence[Memory] = (), options: Options = Options()
+    ) -> Result:
+        """Run launches one after the other, each on the memory of its parameters and on ``memory``.
+
+        What is not emulated raises Unsupported, also where it is only found while a kernel runs.
+        """
         programs = [self.program(launch.kernel) for launch in launches]
         kept: list[object] = []
         structures = (LaunchStructure * max(1, len(launches)))()
@@ -157,59 +84,50 @@ class Emulator:
         schedule = ScheduleStructure(
             options.seed, options.delay, options.check_races, options.limit, options.multiprocessors
         )
-        counts, fault = CountsStructure(), FaultStructure()
+        counted, fault = CountsStructure(), FaultStructure()
         failed = self.library.library.precast_run(
-            structures, len(launches), ctypes.byref(schedule), ctypes.byref(counts), ctypes.byref(fault)
+            structures, len(launches), ctypes.byref(schedule), ctypes.byref(counted), ctypes.byref(fault)
         )
-        if failed:
-            raise self._fault(fault, launches)
-        return Counts(**{field.name: int(getattr(counts, field.name)) for field in fields(Counts)})
+        counts = Counts(**{field.name: int(getattr(counted, field.name)) for field in fields(Counts)})
+        return Result(counts=counts, fault=self._fault(fault, launches) if failed else None)
 
-    def _variables(self, module: Module) -> tuple[dict[str, int], list[MemoryRange], list[object]]:
+    def _variables(self, module: Module) -> tuple[dict[str, int], list[Memory]]:
         """The addresses of a module's variables in global memory, which are made once."""
         if id(module) not in self._globals:
-            addresses: dict[str, int] = {}
-            ranges: list[MemoryRange] = []
-            kept: list[object] = []
-            for variable in module.variables.values():
-                if variable.space not in ("global", "const"):
-                    continue
-                begin, buffer = _aligned(variable.initial.ljust(variable.size, b"\0"))
-                kept.append(buffer)
-                addresses[variable.name] = begin
-                writable = variable.space == "global"
-                ranges.append(MemoryRange(begin, begin + variable.size, writable, f"the variable {variable.name}"))
-            self._globals[id(module)] = addresses, ranges, kept
+            variables = [v for v in module.variables.values() if v.space in ("global", "const")]
+            memory = [
+                Memory.copy_of(
+                    v.initial.ljust(v.size, b"\0"), writable=v.space == "global", name=f"the variable {v.name}"
+                )
+                for v in variables
+            ]
+            self._globals[id(module)] = {v.name: m.begin for v, m in zip(variables, memory, strict=True)}, memory
         return self._globals[id(module)]
 
     def _fill(
         self,
         structure: LaunchStructure,
-        launch: EmulatedLaunch,
+        launch: Launch,
         program: Program,
-        memory: Sequence[MemoryRange],
+        memory: Sequence[Memory],
         kept: list[object],
     ) -> None:
-        if len(launch.parameters) != len(program.parameters):
-            raise Unsupported(
-                f"{launch.kernel} takes {len(program.parameters)} parameters, not {len(launch.parameters)}"
-            )
-        packed = bytearray(int(program.structure.parameter_bytes))
-        for data, (offset, size) in zip(launch.parameters, program.parameters, strict=True):
-            if len(data) != size:
-                raise Unsupported(f"a parameter of {launch.kernel} has {size} bytes, not {len(data)}")
-            packed[offset : offset + size] = data
-        begin, buffer = _aligned(bytes(packed))
-        ranges = [*memory, *self._variables(self._kernels[launch.kernel][0])[1]]
+        parameters = Memory.copy_of(_packed(launch, program))
+        mine = [
+            replace(value, name=value.name or f"parameter {number}")
+            for number, value in enumerate(launch.parameters)
+            if isinstance(value, Memory)
+        ]
+        ranges = [*mine, *memory, *self._variables(self._kernels[launch.kernel][0])[1]]
         packed_ranges = (RangeStructure * max(1, len(ranges)))(
             *(
                 RangeStructure(r.begin, r.end, r.first, r.step, r.copies, r.writable, i, r.name.encode())
                 for i, r in enumerate(ranges)
             )
         )
-        kept += [buffer, packed_ranges, program]
+        kept += [parameters, ranges, packed_ranges, program]
         structure.program = ctypes.pointer(program.structure)
-        structure.parameters = begin
+        structure.parameters = parameters.begin
         structure.ranges = packed_ranges
         structure.range_count = len(ranges)
         structure.grid[:] = launch.grid
@@ -220,14 +138,17 @@ class Emulator:
         structure.overlap = launch.overlap
         structure.device = launch.device
 
-    def _fault(self, fault: FaultStructure, launches: Sequence[EmulatedLaunch]) -> EmulationFault:
+    def _fault(self, fault: FaultStructure, launches: Sequence[Launch]) -> EmulationFault:
+        kind, text = fault.kind.decode(), fault.text.decode(errors="replace")
+        if kind == _NOT_EMULATED:
+            raise Unsupported(text, line=fault.line)
         kernel = launches[fault.launch].kernel
         module, _ = self._kernels[kernel]
         located = self.program(kernel).sources.get(fault.line)
-        source = Location(module.files.get(located[0], ""), located[1], 1) if located else None
+        source = SourceLine(module.files.get(located[0], ""), located[1]) if located else None
         return EmulationFault(
-            fault.kind.decode(),
-            fault.text.decode(errors="replace"),
+            kind,
+            text,
             launch=fault.launch,
             block=(fault.block[0], fault.block[1], fault.block[2]),
             warp=-1 if fault.warp == _NONE else fault.warp,
@@ -238,9 +159,39 @@ class Emulator:
         )
 
 
-def _aligned(data: bytes) -> tuple[int, object]:
-    """Memory of this process that holds some bytes: its address and what keeps it."""
-    buffer = ctypes.create_string_buffer(len(data) + _PARAMETER_ALIGN)
-    begin = -(-ctypes.addressof(buffer) // _PARAMETER_ALIGN) * _PARAMETER_ALIGN
-    ctypes.memmove(begin, data, len(data))
-    return begin, buffer
+def emulate(text: str, launch: Launch, options: Options = Options()) -> Result:
+    """Run one launch of a kernel of a text of PTX.
+
+    >>> text = '''.version 8.8
+    ... .target sm_90a
+    ... .visible .entry store(.param .u64 out, .param .u32 value) {
+    ...     .reg .b64 %rd<2>; .reg .b32 %r<2>;
+    ...     ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [value]; st.global.u32 [%rd1], %r1; ret;
+    ... }'''
+    >>> out = Memory.copy_of(bytes(4))
+    >>> launch = Launch(kernel="store", grid=(1, 1, 1), block=(1, 1, 1), parameters=(out, 7))
+    >>> emulate(text, launch).fault is None, bytes(out.data)
+    (True, b'\\x07\\x00\\x00\\x00')
+
+    A fault has its kind, and where it is:
+
+    >>> wrong = replace(launch, parameters=(Memory.copy_of(bytes(2)), 7))
+    >>> fault = emulate(text, wrong).fault
+    >>> fault.kind, fault.block, fault.warp, fault.lane, fault.line
+    ('out of bounds', (0, 0, 0), 0, 0, 5)
+    """
+    return Emulator([text]).run([launch], options=options)
+
+
+def _packed(launch: Launch, program: Program) -> bytes:
+    """The parameters of a launch as they are in the kernel's parameter space."""
+    if len(launch.parameters) != len(program.parameters):
+        raise Unsupported(f"{launch.kernel} takes {len(program.parameters)} parameters, not {len(launch.parameters)}")
+    packed = bytearray(int(program.structure.parameter_bytes))
+    for value, (offset, size) in zip(launch.parameters, program.parameters, strict=True):
+        number = value.begin if isinstance(value, Memory) else value
+        data = number if isinstance(number, bytes) else (number & (1 << 8 * size) - 1).to_bytes(size, "little")
+        if len(data) != size:
+            raise Unsupported(f"a parameter of {launch.kernel} has {size} bytes, not {len(data)}")
+        packed[offset : offset + size] = data
+    return bytes(packed)

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from precast.build.errors import Location
-from precast.loader.errors import PrecastError
+from typing import NamedTuple
+
+LIMIT = "limit"
+"""The kind of the fault of a launch that takes more warp instructions than it may: the kernel need not be wrong."""
 
 
-class Unsupported(PrecastError):
+class SourceLine(NamedTuple):
+    """A line of a file, counted from 1.
+
+    >>> str(SourceLine("norm.py", 12))
+    'norm.py:12'
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class EmulatorError(Exception):
+    """The base of the emulator's errors. ``code`` is permanent: precast's page of errors explains it."""
+
+    code = "PCB22"
+
+
+class Unsupported(EmulatorError):
     """PTX that is not emulated: an opcode, a modifier, an operand or a directive, with its line.
 
     >>> str(Unsupported("cp.async.bulk is not emulated", line=12, statement="cp.async.bulk [%r1], [%rd2];"))
@@ -37,7 +59,7 @@ class Unsupported(PrecastError):
         return f"{where}{self.reason}{statement}; verify this kernel on a GPU"
 
 
-class EmulationFault(PrecastError):
+class EmulationFault(EmulatorError):
     """What an emulated kernel does wrong: its kind, and where.
 
     Parameters
@@ -66,7 +88,7 @@ class EmulationFault(PrecastError):
         lane: int = -1,
         line: int = 0,
         other_line: int = 0,
-        source: Location | None = None,
+        source: SourceLine | None = None,
     ) -> None:
         super().__init__(text)
         self.kind = kind
@@ -89,7 +111,7 @@ class EmulationFault(PrecastError):
         return f"{self.kind}: {self.text} ({', '.join(where)}); correct the kernel"
 
 
-class InterpreterError(PrecastError):
+class InterpreterError(EmulatorError):
     """The interpreter cannot be compiled or loaded here."""
 
     code = "PCB24"

@@ -6,11 +6,13 @@ import ctypes
 import functools
 import hashlib
 import os
+import shutil
+import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from precast.build.disk.scratch import scratch_folder, write_atomically
 from precast.emulator.errors import InterpreterError
 from precast.emulator.structures import (
     CountsStructure,
@@ -19,8 +21,6 @@ from precast.emulator.structures import (
     ProgramStructure,
     ScheduleStructure,
 )
-from precast.build.ipc.tool import run_tool
-from precast.build.link.toolchain import program
 
 SOURCES = Path(__file__).with_name("interpreter")
 # No contraction of products and sums: a kernel's own fma is the only one.
@@ -30,6 +30,7 @@ COMPILE = (
 )  # fmt: skip
 LINK = ("-shared", "-Wl,--build-id=none,-z,defs")
 STATIC = ("-static-libstdc++", "-static-libgcc")
+_SECONDS = 600  # of one compilation
 SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
@@ -86,7 +87,9 @@ def compile_library(folder: Path, *, sanitize: bool = False) -> Path:
     Each source's object is kept under the digest of the source, of all headers and of the compiler, so that a change of
     one source compiles one.
     """
-    compiler = program("g++")
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise InterpreterError("g++ is not on the PATH: install it (on Debian and Ubuntu: apt-get install g++)")
     flags = (*COMPILE, *(SANITIZE if sanitize else ()))
     headers = sorted(SOURCES.rglob("*.h"))
     base = _digest(_compiler_facts(compiler), *flags, *(f"{p.relative_to(SOURCES)}\0{p.read_text()}" for p in headers))
@@ -101,29 +104,33 @@ def compile_library(folder: Path, *, sanitize: bool = False) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda item: _compile(compiler, flags, *item), objects.items()))
-    with scratch_folder(folder, ".link-") as scratch:
-        _run([compiler, *flags, *link, *objects.values(), "-o", scratch / library.name], "the interpreter")
-        (scratch / library.name).replace(library)
+    _make(library, [compiler, *flags, *link, *objects.values()], "the interpreter")
     return library
 
 
-def _compile(compiler: Path, flags: tuple[str, ...], source: Path, output: Path) -> None:
-    if output.exists():
-        return
-    with scratch_folder(output.parent, ".compile-") as scratch:
-        _run([compiler, *flags, "-c", source, "-o", scratch / output.name], str(source.relative_to(SOURCES)))
-        write_atomically(output, (scratch / output.name).read_bytes(), sync=False)
+def _compile(compiler: str, flags: tuple[str, ...], source: Path, output: Path) -> None:
+    if not output.exists():
+        _make(output, [compiler, *flags, "-c", source], str(source.relative_to(SOURCES)))
 
 
-def _compiler_facts(compiler: Path) -> str:
+def _make(output: Path, command: list[str | Path], what: str) -> None:
+    """Let the compiler write a file, which other processes see whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".writing-") as scratch:
+        _run([*command, "-o", Path(scratch, output.name)], what)
+        Path(scratch, output.name).replace(output)
+
+
+def _compiler_facts(compiler: str) -> str:
     """What the compiler defines for this processor: its version and the instructions that it uses."""
     return _run([compiler, "-march=native", "-dM", "-E", "-x", "c++", os.devnull], "an empty file")
 
 
 def _run(command: list[str | Path], what: str) -> str:
     try:
-        done = run_tool(command)
-    except OSError as error:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
         raise InterpreterError(f"{command[0]} does not run ({error}): reinstall g++") from None
     if done.returncode:
         raise InterpreterError(

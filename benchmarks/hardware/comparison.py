@@ -18,7 +18,7 @@ import numpy as np
 from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.opener import EmulatedOpener, numbers_of
 from precast.build.child.recording_runtime import RecordingRuntime
-from precast.emulator.interpreter_library import find_library
+from precast.emulator import find_library
 from precast.build.link.toolchain import find_toolchain
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store

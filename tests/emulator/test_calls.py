@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault, Unsupported
+from precast.emulator import EmulationFault, Unsupported
 from tests.helpers.emulator import kernel, run_ptx
 
 TWICE = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulator import aligned, kernel, run_ptx
 
 LANE = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, {size}; add.u64 %rd2, in, %rd1; add.u64 %rd3, out, %rd1;"
@@ -78,7 +78,7 @@ def test_the_authors_line_is_given_where_there_is_line_information() -> None:
     text = kernel(".loc 1 42 7\nst.global.u32 [out+1000], 0;", "u64 out", outside='.file 1 "/home/author/kernel.py"')
     with pytest.raises(EmulationFault) as caught:
         run_ptx(text, [np.zeros(4, np.uint32)])
-    assert str(caught.value.source) == "/home/author/kernel.py:42:1" and "kernel.py:42" in str(caught.value)
+    assert str(caught.value.source) == "/home/author/kernel.py:42" and "kernel.py:42" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from precast.emulator.emulator import Emulator
-from precast.emulator.errors import Unsupported
+from precast.emulator import Emulator, Unsupported
 from precast.emulator.ptx.module import Statement
 from precast.emulator.ptx.reader import read_module
 from tests.helpers.emulator import kernel, run_ptx

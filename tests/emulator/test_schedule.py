@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulator import kernel, run_ptx
 
 SPECIALS = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from precast.emulator.lowering.copies.hints import take_cache_hint
 from precast.emulator.lowering.lowering import ABSENT, Lowering, Unsupported
+from precast.emulator.ptx.literals import literal_bits
 
 
 def copy(to: Lowering) -> None:
@@ -15,9 +16,9 @@ def copy(to: Lowering) -> None:
     take_cache_hint(to)
     words.option("L2::64B", "L2::128B", "L2::256B")
     to.expect(3, 4)
-    size = to.operands[2]
-    if size not in ("4", "8", "16") or (caching == "cg" and size != "16"):
-        raise Unsupported(f"a copy of {size} bytes")
+    size = literal_bits(to.operands[2], 32)
+    if size not in (4, 8, 16) or (caching == "cg" and size != 16):
+        raise Unsupported(f"a copy of {to.operands[2]} bytes")
     target, source = to.address(to.operands[0]), to.address(to.operands[1])
     read = ignored = ABSENT
     if len(to.operands) == 4:
@@ -30,7 +31,7 @@ def copy(to: Lowering) -> None:
         "cp_async",
         *(target.register, int(target.wide), target.offset),
         *(source.register, int(source.wide), source.offset),
-        *(int(size), read, ignored),
+        *(size, read, ignored),
     )
 
 

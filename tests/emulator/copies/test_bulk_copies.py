@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulator import kernel, run_ptx
 from tests.helpers.emulator.operands import copy_to_shared
 from tests.helpers.emulator.registers import Array

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulator import kernel, run_ptx
 from tests.helpers.emulator.registers import Array
 from tests.helpers.emulator.tensor_maps import swizzled, tensor_map

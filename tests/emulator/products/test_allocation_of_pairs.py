@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from precast.emulator.emulator import EmulatedLaunch, Emulator, MemoryRange
-from precast.emulator.errors import EmulationFault
-from tests.helpers.emulator.synchronisation import module, options
+from precast.emulator import EmulationFault
+from tests.helpers.emulator import run_ptx
+from tests.helpers.emulator.synchronisation import module, schedule
 
 # The second block raises a flag before it allocates; the first one looks at the flag behind its own allocation.
 PAIR = module(
@@ -63,15 +63,7 @@ TWO_WARPS = module(
 def run(text: str, seed: int, *, threads: int = 32, words: int = 3) -> list[int]:
     """The words that a pair of blocks stores."""
     output = np.zeros(words, np.int32)
-    address = output.ctypes.data
-    launch = EmulatedLaunch(
-        kernel="k",
-        grid=(2, 1, 1),
-        block=(threads, 1, 1),
-        cluster=(2, 1, 1),
-        parameters=(address.to_bytes(8, "little"),),
-    )
-    Emulator([text]).run([launch], [MemoryRange(address, address + output.nbytes, True, "out")], options(seed))
+    run_ptx(text, [output], grid=2, block=threads, cluster=2, **schedule(seed))
     return [int(value) for value in output]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulator import kernel, run_ptx
 from tests.helpers.emulator.operands import operand
 from tests.helpers.emulator.registers import Array, declare, load_registers, names, store_registers, vector

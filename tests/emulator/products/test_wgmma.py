@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulator import kernel, run_ptx
 from tests.helpers.emulator.operands import Operand, copy_to_shared, descriptor, operand
 from tests.helpers.emulator.registers import Array, codes, declare, names, small_values, vector

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from precast.emulator.emulator import EmulatedLaunch, Emulator, MemoryRange
-from precast.emulator.errors import EmulationFault
-from tests.helpers.emulator.synchronisation import module, options
+from precast.emulator import EmulationFault, Unsupported
+from tests.helpers.emulator import run_ptx
+from tests.helpers.emulator.synchronisation import module, schedule
 
 BLOCKS = 16
 # Each block writes how many blocks its cluster has, and which of them it is.
@@ -67,16 +67,7 @@ TAKEN = module(
 def run(text: str, cluster: int, preferred: int, seed: int) -> list[int]:
     """What the blocks wrote."""
     output = np.zeros(BLOCKS, np.int32)
-    address = output.ctypes.data
-    launch = EmulatedLaunch(
-        kernel="k",
-        grid=(BLOCKS, 1, 1),
-        block=(32, 1, 1),
-        cluster=(cluster, 1, 1),
-        preferred=(preferred, 1, 1),
-        parameters=(address.to_bytes(8, "little"),),
-    )
-    Emulator([text]).run([launch], [MemoryRange(address, address + output.nbytes, True, "out")], options(seed))
+    run_ptx(text, [output], grid=BLOCKS, cluster=cluster, preferred=preferred, **schedule(seed))
     return [int(value) for value in output]
 
 
@@ -112,7 +103,7 @@ def test_a_cluster_takes_away_only_clusters_of_its_own_size(seed: int) -> None:
 def test_the_number_of_a_cluster_is_refused_where_sizes_differ() -> None:
     text = SIZES.replace("%cluster_ctarank", "%clusterid.x")
     assert run(text, 2, 0, 1)[2] // 16 == 2, "with one size it has a number"
-    with pytest.raises(EmulationFault, match="not emulated: the number of a cluster, with a preferred size"):
+    with pytest.raises(Unsupported, match="the number of a cluster, with a preferred size"):
         run(text, 2, 4, 1)
 
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy
 
-from precast.emulator.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.emulator.interpreter_library import InterpreterLibrary, find_library
-from precast.kernels.authoring.composition.addresses import Multicast
+from precast.emulator import Counts, Emulator, Launch, Memory, Options, find_library
 
 SANITIZED = "PRECAST_TEST_SANITIZED"  # a process in which the interpreter checks its own memory accesses
+MULTICAST = 1 << 58  # added to the address of the first copy, it is the address of all: nothing else is there
 Sizes = int | tuple[int, ...]
-__all__ = ["Counts", "aligned", "each", "kernel", "run_ptx"]
 
 
 def kernel(body: str, parameters: str = "", *, target: str = "sm_100a", outside: str = "") -> str:
@@ -47,6 +45,7 @@ def run_ptx(
     grid: Sizes = 1,
     block: Sizes = 32,
     cluster: Sizes = 1,
+    preferred: Sizes = 0,
     shared: int = 0,
     seed: int = 0,
     delay: int = 0,
@@ -57,7 +56,6 @@ def run_ptx(
     name: str = "",
     repeat: int = 1,
     overlap: bool = False,
-    library: InterpreterLibrary | None = None,
 ) -> Counts:
     """Run a kernel.
 
@@ -66,66 +64,51 @@ def run_ptx(
     text
         A module; ``name`` picks one of its kernels.
     arguments
-        For each parameter an array of numpy or torch, which is passed by its address, a number, bytes, or the address
-        of multicast memory, all of whose copies the kernel may write.
+        For each parameter an array of numpy or torch, which is passed by its address, a number, bytes, or memory.
     read_only
         The places of arrays that the kernel may only read.
     repeat, overlap
         How many launches there are, and whether each may begin before the one before it has ended.
     """
-    emulator = Emulator([text], library or find_library(sanitize=bool(os.environ.get(SANITIZED))))
-    chosen = name or emulator.kernels[0]
-    sizes = [size for _, size in emulator.program(chosen).parameters]
-    memory, parameters = [], []
-    for place, argument in enumerate(arguments):
-        address = _address(argument)
-        if isinstance(argument, Multicast):
-            memory += _multicast(argument, f"argument {place}")
-        elif address is not None:
-            memory.append(MemoryRange(address, address + _bytes(argument), place not in read_only, f"argument {place}"))
-        parameters.append(_packed(argument if address is None else address, sizes[place]))
-    launch = EmulatedLaunch(
-        kernel=chosen,
+    emulator = Emulator([text], find_library(sanitize=bool(os.environ.get(SANITIZED))))
+    parameters = tuple(_parameter(a, place, place not in read_only) for place, a in enumerate(arguments))
+    copies = [Memory(a.first, a.first + (a.copies - 1) * a.step + a.end - a.begin) for a in arguments if _multicast(a)]
+    launch = Launch(
+        kernel=name or emulator.kernels[0],
         grid=_three(grid),
         block=_three(block),
         cluster=_three(cluster),
+        preferred=_three(preferred) if preferred else (0, 0, 0),
         shared=shared,
         overlap=overlap,
-        parameters=tuple(parameters),
+        parameters=parameters,
     )
-    options = ScheduleOptions(
-        seed=seed, delay=delay, check_races=check_races, limit=limit, multiprocessors=multiprocessors
-    )
-    return emulator.run([launch] * repeat, memory, options)
+    options = Options(seed=seed, delay=delay, check_races=check_races, limit=limit, multiprocessors=multiprocessors)
+    return emulator.run([launch] * repeat, copies, options).checked()
 
 
-def _address(argument: Any) -> int | None:
-    if hasattr(argument, "data_ptr"):
-        return int(argument.data_ptr())
-    if hasattr(argument, "__array_interface__"):
-        return int(argument.__array_interface__["data"][0])
-    return None
+def _multicast(argument: Any) -> bool:
+    return isinstance(argument, Memory) and argument.copies > 0
 
 
-def _multicast(memory: Multicast, name: str) -> list[MemoryRange]:
-    first, size = int(memory.copies.data_ptr()), memory.copies[0].numel() * memory.copies.element_size()
-    begin, end = memory.data_ptr(), first + (memory.count - 1) * memory.step + size
-    return [
-        MemoryRange(first, end, True, f"the copies of {name}"),
-        MemoryRange(begin, begin + size, True, name, copies=memory.count, first=first, step=memory.step),
-    ]
-
-
-def _bytes(argument: Any) -> int:
-    return int(argument.nbytes)
-
-
-def _packed(argument: Any, size: int) -> bytes:
-    if isinstance(argument, bytes):
-        return argument
+def _parameter(argument: Any, place: int, writable: bool) -> bytes | int | Memory:
     if isinstance(argument, float):
-        return struct.pack("<d" if size == 8 else "<f", argument)
-    return (int(argument) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+        return struct.pack("<f", argument)
+    if hasattr(argument, "data_ptr"):
+        begin = int(argument.data_ptr())
+    elif hasattr(argument, "__array_interface__"):
+        begin = int(argument.__array_interface__["data"][0])
+    else:
+        return argument  # type: ignore[no-any-return]
+    return Memory(begin, begin + int(argument.nbytes), writable, f"argument {place}", owner=argument)
+
+
+def multicast(copies: Any) -> Memory:
+    """Multicast memory: a tensor of torch, whose first dimension is of the copies."""
+    first, size = int(copies.data_ptr()), copies[0].numel() * copies.element_size()
+    step = copies.stride(0) * copies.element_size()
+    begin = MULTICAST + first
+    return Memory(begin, begin + size, copies=len(copies), first=first, step=step, owner=copies)
 
 
 def _three(sizes: Sizes) -> tuple[int, int, int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from precast.emulator.emulator import EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
+from tests.helpers.emulator import run_ptx
 
 Array: TypeAlias = "npt.NDArray[np.generic]"
 DELAYS = (20, 200, 3000)
@@ -55,33 +55,25 @@ class Kernel:
     twins: Sequence[Twin] = field(default=())
 
 
-def options(seed: int) -> ScheduleOptions:
+def schedule(seed: int) -> dict[str, Any]:
     """Races are checked; several delays."""
-    return ScheduleOptions(seed=seed, delay=DELAYS[seed % len(DELAYS)], check_races=True, limit=2_000_000)
+    return {"seed": seed, "delay": DELAYS[seed % len(DELAYS)], "check_races": True, "limit": 2_000_000}
 
 
 def run(kernel: Kernel, text: str, seed: int) -> None:
     """Run it once and compare its output."""
     output = np.zeros_like(kernel.output)
-    scratch = [array.copy() for array in kernel.scratch]
-    arrays = [*kernel.inputs, *scratch, output]
-    memory = [
-        MemoryRange(a.ctypes.data, a.ctypes.data + a.nbytes, i >= len(kernel.inputs), f"array {i}")
-        for i, a in enumerate(arrays)
-    ]
-    parameters = tuple(a.ctypes.data.to_bytes(8, "little") for a in arrays)
-    launches = [
-        EmulatedLaunch(
-            kernel="k",
-            grid=(kernel.grid, 1, 1),
-            block=(kernel.block, 1, 1),
-            cluster=(kernel.cluster, 1, 1),
-            parameters=parameters,
-            overlap=kernel.overlap,
-        )
-        for _ in range(kernel.launches)
-    ]
-    Emulator([text]).run(launches, memory, options(seed))
+    run_ptx(
+        text,
+        [*kernel.inputs, *(array.copy() for array in kernel.scratch), output],
+        grid=kernel.grid,
+        block=kernel.block,
+        cluster=kernel.cluster,
+        repeat=kernel.launches,
+        overlap=kernel.overlap,
+        read_only=range(len(kernel.inputs)),
+        **schedule(seed),
+    )
     np.testing.assert_array_equal(output, kernel.output)
 
 

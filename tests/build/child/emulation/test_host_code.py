@@ -98,7 +98,7 @@ from pathlib import Path
 import torch
 
 from precast.build.child.emulation.arguments import CallError
-from precast.emulator.errors import EmulationFault
+from precast.emulator import EmulationFault
 from tests.helpers.emulated_kernel import emulated_kernel
 
 cache, store, what = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from precast.emulator.emulator import EmulatedLaunch, Emulator, MemoryRange
-from precast.emulator.errors import EmulationFault
-from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, options, run
+from tests.helpers.emulator.synchronisation import Kernel, Twin, module
 
 # Each grid doubles what the one before has left, and adds one.
 DEPENDENT = Kernel(
@@ -104,83 +101,3 @@ TOGETHER = Kernel(
     ),
 )
 KERNELS = {"dependent": DEPENDENT, "scheduler": SCHEDULER, "together": TOGETHER}
-TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
-    for seed in range(20):
-        run(kernel, kernel.text, seed)
-
-
-@pytest.mark.parametrize(("kernel", "twin"), TWINS)
-def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    kind, lines = find(kernel, twin, 10)
-    assert kind in twin.kinds
-    if twin.at:
-        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
-
-
-def test_ranks_on_several_devices_wait_for_each_other() -> None:
-    text = module(
-        """
-        ld.param.b64 %rd4, [k_param_3];
-        setp.ne.b32 %p1, %r1, 0;
-        mul.wide.u32 %rd10, %r1, 4;
-        add.s64 %rd11, %rd1, %rd10;
-        st.global.b32 [%rd11], %r1;
-        bar.sync 0;
-        @%p1 bra met;
-        atom.global.sys.release.exch.b32 %r2, [%rd4], 1;
-        again:
-        ld.acquire.sys.global.b32 %r3, [%rd3];
-        setp.eq.b32 %p2, %r3, 0;
-        @%p2 bra again;
-        met:
-        bar.sync 0;
-        add.s64 %rd12, %rd2, %rd10;
-        ld.global.b32 %r4, [%rd12];
-        st.global.b32 [%rd11+256], %r4;
-        """,
-        4,
-    )
-    vectors = np.zeros((2, 128), np.int32)
-    signals = np.zeros(2, np.int32)
-    memory = [
-        MemoryRange(a.ctypes.data, a.ctypes.data + a.nbytes, True, name) for a, name in ((vectors, "x"), (signals, "s"))
-    ]
-
-    def launches(devices: tuple[int, int]) -> list[EmulatedLaunch]:
-        pointers = [(vectors[r], vectors[1 - r], signals[r:], signals[1 - r :]) for r in range(2)]
-        return [
-            EmulatedLaunch(
-                kernel="k",
-                grid=(1, 1, 1),
-                block=(64, 1, 1),
-                device=device,
-                parameters=tuple(a.ctypes.data.to_bytes(8, "little") for a in own),
-            )
-            for device, own in zip(devices, pointers, strict=True)
-        ]
-
-    for seed in range(10):
-        vectors[:], signals[:] = 0, 0
-        Emulator([text]).run(launches((0, 1)), memory, options(seed))
-        np.testing.assert_array_equal(vectors[:, 64:], [np.arange(64)] * 2)
-    signals[:] = 0
-    with pytest.raises(EmulationFault, match="wait for what does not come"):
-        Emulator([text]).run(launches((0, 0)), memory, options(0))
-    for weak in ("sys.release", "acquire.sys"):
-        signals[:] = 0
-        relaxed = text.replace(weak, weak.replace("release", "relaxed").replace("acquire", "relaxed"))
-        with pytest.raises(EmulationFault, match="nothing orders them"):
-            Emulator([relaxed]).run(launches((0, 1)), memory, options(1))
-
-
-def test_a_grid_that_may_overlap_writes_only_when_it_has_waited() -> None:
-    text = DEPENDENT.text.replace("ld.global.b32 %r2, [%rd11];", "mov.b32 %r2, 0;")
-    waits = Twin("the wait is dropped", "griddepcontrol.wait;", "", ("race",))
-    alone = Kernel(text, np.ones(64, np.int32), overlap=True)
-    run(alone, text, 0)
-    assert find(alone, waits, 1)[0] == "race"
-    run(Kernel(text, alone.output), text.replace(waits.old, waits.new), 0)

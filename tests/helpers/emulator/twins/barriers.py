@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulator.synchronisation import Kernel, Twin, module
 
 SHARED = ".shared .align 16 .b8 data[1024];"
 EXCHANGE = Kernel(
@@ -186,39 +185,3 @@ GONE_IN_PARTS = Kernel(  # the lanes of a warp that arrive and exit apart count 
 )
 KERNELS = {"exchange": EXCHANGE, "handover": HANDOVER, "votes": VOTES, "apart": APART, "early exit": EARLY_EXIT}
 KERNELS["gone in parts"] = GONE_IN_PARTS
-TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
-    for seed in range(20):
-        run(kernel, kernel.text, seed)
-
-
-@pytest.mark.parametrize(("kernel", "twin"), TWINS)
-def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    kind, lines = find(kernel, twin, 10)
-    assert kind in twin.kinds
-    if twin.at:
-        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
-
-
-def test_warps_may_write_the_same_value_and_not_different_ones() -> None:
-    body = """
-        mov.b32 %r2, data;
-        shr.u32 %r3, %r1, 5;
-        mul.lo.s32 %r3, %r3, {factor};
-        st.shared.b32 [%r2], %r3;
-        bar.sync 0;
-        ld.shared.b32 %r4, [%r2];
-        mul.wide.u32 %rd2, %r1, 4;
-        add.s64 %rd3, %rd1, %rd2;
-        st.global.b32 [%rd3], %r4;
-        """
-    same = Kernel(module(body.format(factor=0), 1, registers=SHARED), np.zeros(64, np.int32))
-    for seed in range(5):
-        run(same, same.text, seed)
-    different = Twin("different values", "%r3, 0;", "%r3, 1;", ("race",), "st.shared")
-    kind, lines = find(same, different, 5)
-    assert kind == "race"
-    assert line_of(same.text, "st.shared") in lines

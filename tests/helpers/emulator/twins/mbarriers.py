@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulator.synchronisation import Kernel, Twin, module
 
 SHARED = ".shared .align 16 .b8 data[1024];\n.shared .align 8 .b8 full[8];\n.shared .align 8 .b8 empty[8];"
 # A warp writes, another reads; three rounds with one stage.
@@ -202,18 +201,3 @@ REMOTE = Kernel(
     ),
 )
 KERNELS = {"pipeline": PIPELINE, "states": STATES, "remote": REMOTE}
-TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
-    for seed in range(20):
-        run(kernel, kernel.text, seed)
-
-
-@pytest.mark.parametrize(("kernel", "twin"), TWINS)
-def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    kind, lines = find(kernel, twin, 10)
-    assert kind in twin.kinds
-    if twin.at:
-        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines

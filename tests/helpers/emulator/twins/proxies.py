@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulator.synchronisation import Kernel, Twin, module
 
 SHARED = ".shared .align 128 .b8 data[1024];\n.shared .align 8 .b8 full[8];"
 WRITE = """
@@ -126,18 +125,3 @@ COPIES = Kernel(  # cp.async: a wait of the thread, then a barrier for the other
     ),
 )
 KERNELS = {"writer fences": WRITER_FENCES, "reader fences": READER_FENCES, "load": LOAD, "cp.async": COPIES}
-TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
-    for seed in range(20):
-        run(kernel, kernel.text, seed)
-
-
-@pytest.mark.parametrize(("kernel", "twin"), TWINS)
-def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    kind, lines = find(kernel, twin, 10)
-    assert kind in twin.kinds
-    if twin.at:
-        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines

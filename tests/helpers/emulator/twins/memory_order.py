@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulator.synchronisation import Kernel, Twin, module
 
 
 def flag(write: str, read: str, before: str = "", after: str = "") -> str:
@@ -105,18 +104,3 @@ SAME_PLACE = Kernel(  # two blocks write the same words
     twins=(Twin("the blocks are not apart", "shl.b32 %r3, %r2, 8;", "shl.b32 %r3, %r2, 7;", ("race",), "st.global"),),
 )
 KERNELS = {"release": RELEASE, "fences": FENCES, "exchange": EXCHANGE, "same place": SAME_PLACE}
-TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
-    for seed in range(20):
-        run(kernel, kernel.text, seed)
-
-
-@pytest.mark.parametrize(("kernel", "twin"), TWINS)
-def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    kind, lines = find(kernel, twin, 10)
-    assert kind in twin.kinds
-    if twin.at:
-        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from precast.emulator.errors import EmulationFault
-from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, run
+from tests.helpers.emulator.synchronisation import Kernel, Twin, module
 
 # Each block reads what the other wrote into its own shared memory.
 PEERS = Kernel(
@@ -50,31 +48,3 @@ PEERS = Kernel(
     ),
 )
 KERNELS = {"peers": PEERS}
-TWINS = [pytest.param(k, t, id=f"{n}: {t.name}") for n, k in KERNELS.items() for t in k.twins]
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_a_right_kernel_passes_with_all_schedules(kernel: Kernel) -> None:
-    for seed in range(20):
-        run(kernel, kernel.text, seed)
-
-
-@pytest.mark.parametrize(("kernel", "twin"), TWINS)
-def test_a_wrong_twin_is_found(kernel: Kernel, twin: Twin) -> None:
-    kind, lines = find(kernel, twin, 10)
-    assert kind in twin.kinds
-    if twin.at:
-        assert line_of(kernel.text.replace(twin.old, twin.new), twin.at) in lines
-
-
-def test_a_block_whose_memory_is_read_may_not_end() -> None:
-    text = PEERS.text
-    for part in ("barrier.cluster.arrive;\n", "barrier.cluster.wait;\n"):
-        text = text.replace(part, "")
-    kinds = set()
-    for seed in range(1, 40):
-        try:
-            run(PEERS, text, seed)
-        except EmulationFault as fault:
-            kinds.add(fault.kind)
-    assert kinds == {"out of bounds"}
