@@ -18,11 +18,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from precast.emulator.ptx.module import Statement
-from precast.emulator.ptx.reader import read_module
 from precast.build.errors import NoPtx
 from precast.build.store.store import Store
 from precast.build.verification.kept_ptx import KeptPtx
+from precast.emulator.ptx.module import Statement
+from precast.emulator.ptx.reader import read_module
 from precast.loader.resolve.cache import Cache
 
 ROOT = Path(__file__).parent.parent

@@ -28,8 +28,8 @@ from emulation_mutations import Mutation, mutations, one_of
 
 from precast.build.store.store import Store, default_store
 from precast.build.verification.emulations import EmulationOptions, Emulations, schedules
-from precast.build.verification.verifier import NotEmulated
 from precast.build.verification.kept_ptx import KeptPtx
+from precast.build.verification.verifier import NotEmulated
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.launching.cases import Selected, selected
 from precast.loader.contract.format.artifact import Artifact

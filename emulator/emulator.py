@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 from precast.emulator.errors import EmulationFault, SourceLine, Unsupported
 from precast.emulator.interpreter_library import InterpreterLibrary, find_library
-from precast.emulator.launch import Launch, Memory, Options
+from precast.emulator.launch import DEFAULT, Launch, Memory, Options
 from precast.emulator.program import Program, make_program
 from precast.emulator.ptx.module import Function, Module
 from precast.emulator.ptx.reader import read_module
@@ -68,9 +68,7 @@ class Emulator:
             self._programs[kernel] = program
         return self._programs[kernel]
 
-    def run(
-        self, launches: Sequence[Launch], memory: Sequence[Memory] = (), options: Options = Options()
-    ) -> Result:
+    def run(self, launches: Sequence[Launch], memory: Sequence[Memory] = (), options: Options = DEFAULT) -> Result:
         """Run launches one after the other, each on the memory of its parameters and on ``memory``.
 
         What is not emulated raises Unsupported, also where it is only found while a kernel runs.
@@ -159,7 +157,7 @@ class Emulator:
         )
 
 
-def emulate(text: str, launch: Launch, options: Options = Options()) -> Result:
+def emulate(text: str, launch: Launch, options: Options = DEFAULT) -> Result:
     """Run one launch of a kernel of a text of PTX.
 
     >>> text = '''.version 8.8

@@ -25,7 +25,7 @@ class SourceLine(NamedTuple):
 class EmulatorError(Exception):
     """The base of the emulator's errors. ``code`` is permanent: precast's page of errors explains it."""
 
-    code = "PCB22"
+    code: str
 
 
 class Unsupported(EmulatorError):

@@ -128,7 +128,13 @@ def _compiler_facts(compiler: str) -> str:
 def _run(command: list[str | Path], what: str) -> str:
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InterpreterError(f"{command[0]} does not run ({error}): reinstall g++") from None

@@ -106,3 +106,6 @@ class Options:
     check_races: bool = False
     limit: int = 0
     multiprocessors: int = 132
+
+
+DEFAULT = Options()

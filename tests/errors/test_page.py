@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.emulator import EmulatorError
 from precast.loader import session
 from precast.loader.command_line.error_page import Entry, entries
 from precast.loader.errors import PrecastError
@@ -37,7 +38,7 @@ def stage(tmp_path: Path, native: Native, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.code)
 def test_the_message_is_what_is_raised(entry: Entry, stage: Stage) -> None:
-    with pytest.raises(PrecastError) as raised:
+    with pytest.raises((PrecastError, EmulatorError)) as raised:
         EXAMPLES[entry.code](stage)
     kind = type(raised.value)
     assert (kind.code, kind.__name__, kind.__module__) == (entry.code, entry.name, entry.module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.build.child.emulation.arguments import CallError, tensors_in
@@ -23,7 +23,7 @@ from precast.loader.machine.machine import Machine
 class Spent:
     """What the calls of a kernel have executed so far."""
 
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     limited: bool = False  # a call took more warp instructions than it may
     refused: Unsupported | None = None
 
@@ -146,9 +146,7 @@ def _multicast(name: str, memory: Multicast) -> Memory:
     """The addresses of multicast memory, with its copies."""
     first, copy = int(memory.copies.data_ptr()), memory.copies[0]
     end = MULTICAST + end_of(copy)
-    return Memory(
-        MULTICAST + first, end, writable=True, name=name, copies=memory.count, first=first, step=memory.step
-    )
+    return Memory(MULTICAST + first, end, writable=True, name=name, copies=memory.count, first=first, step=memory.step)
 
 
 class _Gathered(EmulatedKernel):

@@ -14,8 +14,8 @@ from precast.build.child.emulation.opener import EmulatedOpener
 from precast.build.child.emulation.problems import Emulated, emulate
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.child.serve import Answer, serve
-from precast.emulator import Unsupported
 from precast.build.ipc.message import Message
+from precast.emulator import Unsupported
 from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.tensors import emulated_multiprocessors
 from precast.kernels.authoring.verification.check import Check

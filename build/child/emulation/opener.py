@@ -10,8 +10,8 @@ from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.host_code import HostCode, ObjectCode, ProgramCode
 from precast.build.child.emulation.ranks_code import RanksCode, ranked
 from precast.build.child.recording_runtime import RecordingRuntime
-from precast.emulator import Emulator, Options, Unsupported
 from precast.build.gpu.profile import profile_of
+from precast.emulator import Emulator, Options, Unsupported
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.machine.facts import ATTRIBUTES
 from precast.loader.resolve.cache import Cache
