@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from precast.emulator import EmulationFault, Unsupported
+from precast.emulator import Unsupported
 from tests.helpers.emulator import run_ptx
 from tests.helpers.emulator.synchronisation import module, schedule
 
@@ -108,5 +108,5 @@ def test_the_number_of_a_cluster_is_refused_where_sizes_differ() -> None:
 
 
 def test_a_preferred_cluster_that_does_not_divide_the_grid_is_refused() -> None:
-    with pytest.raises(EmulationFault, match="not a multiple of the cluster"):
+    with pytest.raises(Unsupported, match="not a multiple of the cluster"):
         run(SIZES, 1, 3, 0)
