@@ -36,7 +36,7 @@ class Memory:
         >>> Memory.of(bytearray(6)).data.nbytes
         6
         """
-        owner = ctypes.c_char.from_buffer(buffer)  # type: ignore[arg-type] # refuses what is not writable, contiguous
+        owner = ctypes.c_char.from_buffer(buffer)  # refuses what is not writable, contiguous
         begin = ctypes.addressof(owner)
         return cls(begin, begin + memoryview(buffer).nbytes, writable, name, owner=owner)
 

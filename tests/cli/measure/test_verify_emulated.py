@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from precast.build.store.store import Store
-from precast.build.verification.emulations import EMULATOR, EmulationOptions
+from precast.build.verification.emulations import EMULATOR, EmulationOptions, compile_emulator
 from precast.build.verification.verifier import NotEmulated
 from precast.cli import main
 from precast.kernels.authoring.declare import Declaration
@@ -64,6 +65,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("precast.build.verification.emulations.Emulations", Emulated)
+    monkeypatch.setattr("precast.build.verification.emulations.compile_emulator", lambda: None)
     monkeypatch.setattr("precast.build.verification.emulations.with_ptx", lambda cache, store, cases: cases)
     Emulated.options.clear()
     yield demo(Native(tmp_path / "native")).write(tmp_path / "demo")
@@ -145,6 +147,17 @@ def test_what_is_refused_is_counted_apart_from_what_is_wrong(
     assert report["refused"][key].startswith("line 7 of the PTX") and report["variants"][key]["opcode"]
     given(refused)
     assert run("verify", place, "--op", "scale", "--emulate") == 1  # nothing was verified
+
+
+def test_without_the_emulator_it_says_what_to_install(
+    place: Path, given: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given((check(),))
+    monkeypatch.setattr("precast.build.verification.emulations.compile_emulator", compile_emulator)
+    monkeypatch.setitem(sys.modules, "precast.emulator", None)
+    assert run("verify", place, "--op", "scale", "--emulate") == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error == "error: the emulator is not installed: pip install 'precast[emulate]' (PCB03)"
 
 
 def test_evidence_of_the_same_emulation_is_taken_over(
