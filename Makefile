@@ -20,7 +20,7 @@ JOBS ?= auto
 # Those of this project, and the one that precast new --ci writes.
 WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 
-C_FILES = $(shell find loader/native build tests -name '*.[ch]' -o -name '*.cpp')
+C_FILES = $(shell find loader/native build emulator tests -name '*.[ch]' -o -name '*.cpp')
 
 TESTS = $(foreach room,$(ROOM),$(wildcard tests/$(room) src/precast/$(room)))
 MISSING_ROOMS = $(foreach room,$(ROOM),$(if $(wildcard tests/$(room) src/precast/$(room)),,$(room)))
@@ -41,15 +41,15 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: ## build the default manifest, pack it, use it where there is no compiler, and emulate some of it
-	@$(ENVIRONMENT) --torch $(WORK)/builder -- -e ./loader -e '.[torch]'
+	@$(ENVIRONMENT) --torch $(WORK)/builder -- -e ./loader -e ./emulator -e '.[torch,emulate]'
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the quick tests, or those of some ROOM
-	@$(TEST)/bin/python -m compileall -q loader build cli kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader build cli emulator kernels manifests tests/helpers
 	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
 
 test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
-	@$(TEST)/bin/python -m compileall -q loader build cli kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader build cli emulator kernels manifests tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
 
 .PHONY: ends newest neighbours
@@ -115,10 +115,11 @@ format: check-environment ## let ruff fix and format the code, and clang-format 
 	@$(CHECK)/bin/ruff format .
 	@$(CHECK)/bin/clang-format -i $(C_FILES)
 
-dist: ## sdist and wheels of both distributions, in dist/: the loader's with native code for this host, and without
+dist: ## sdist and wheels of the distributions, in dist/: the loader's with native code for this host, and without
 	@$(ENVIRONMENT) $(WORK)/dist -- build hatchling apache-tvm-ffi
 	@PRECAST_NATIVE=1 $(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist loader
 	@PRECAST_NATIVE=0 $(WORK)/dist/bin/pyproject-build --no-isolation --wheel --outdir dist loader
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist emulator
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 lock: check-environment ## write constraints.txt anew from constraints.in
@@ -130,11 +131,11 @@ room:
 	  { echo "there is no room $(firstword $(MISSING_ROOMS)): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
 
 test-environment:
-	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e '.[test]'
+	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e '.[test]'
 
 check-environment:
 	@$(ENVIRONMENT) $(CHECK) -- -e ./loader -e '.[check]'
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find $(wildcard loader build cli kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard loader build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +
