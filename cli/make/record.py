@@ -96,7 +96,7 @@ def command(
     if not run.recorded and engine is not None and run.status:
         print_message(
             f"nothing was recorded: {engine} did not list the kernels that it compiles for this model (it"
-            f" {_ended(run.status)}); the reason is printed above"
+            f" {ended(run.status)}); the reason is printed above"
         )
         raise typer.Exit(1)
     if not run.recorded and engine is not None:
