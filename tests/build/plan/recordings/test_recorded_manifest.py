@@ -107,10 +107,3 @@ def test_a_variant_with_many_or_long_values_is_named_shortly_and_differently() -
 def test_of_two_calls_of_one_key_the_same_is_kept_in_either_order() -> None:
     one, other = recorded("a", 1, {"x": 1}), recorded("a", 1, {"x": 2})
     assert text_of([one, other]) == text_of([other, one])
-
-
-def test_a_toolchain_is_not_lost_by_recording_into_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "recorded.yaml"
-    file.write_text(text_of([recorded("bf16")]).replace("kernels:", 'toolchain: {dsl: "4.7.1"}\nkernels:'))
-    with pytest.raises(ManifestError, match=r"recorded\.yaml:4:12: .*'toolchain': record into another file"):
-        read_recorded_manifest(file)
