@@ -98,6 +98,9 @@ def command(
             f"{engine} requests no kernel of an attached library for this model and these options: there is nothing to"
             " build"
         )
+    if not run.recorded and engine is not None:
+        print_message(f"{engine} did not start without a GPU (it {ended(run.status)}), and requested no kernel")
+        raise typer.Exit(1)
     if not run.recorded:
         raise ConfigError(
             f"the program used no kernel of an attached library (it {ended(run.status)}): "
