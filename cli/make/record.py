@@ -93,7 +93,13 @@ def command(
     run = read_runs(merge) if merge else run_recorded(words, target, library or [], engine=engine is not None)
     for compilation in run.untracked:
         print_message(f"not recorded: {compilation.place}: {compilation}")
-    if not run.recorded and engine is not None and not run.status:
+    if not run.recorded and engine is not None and run.status:
+        print_message(
+            f"nothing was recorded: {engine} did not list the kernels that it compiles for this model (it"
+            f" {_ended(run.status)}); the reason is printed above"
+        )
+        raise typer.Exit(1)
+    if not run.recorded and engine is not None:
         raise ConfigError(
             f"{engine} requests no kernel of an attached library for this model and these options: there is nothing to"
             " build"

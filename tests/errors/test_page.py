@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.cli.shared.excerpt import error_text
 from precast.loader import session
 from precast.loader.command_line.error_page import Entry, entries
 from precast.loader.errors import PrecastError
@@ -42,6 +43,7 @@ def test_the_message_is_what_is_raised(entry: Entry, stage: Stage) -> None:
     kind = type(raised.value)
     assert (kind.code, kind.__name__, kind.__module__) == (entry.code, entry.name, entry.module)
     assert stage.plain(str(raised.value)) == entry.message
+    assert all(text.count("\n") < 39 and len(text) < 4000 for text in (str(raised.value), error_text(raised.value)))
     assert getattr(raised.value, "__notes__", [entry.code])[0].startswith(entry.code)
 
 
