@@ -21,6 +21,7 @@ def work(target: str, dsl: str, program: str, results: Any) -> None:
     from precast.build.child.stand_in.fake_gpu import install_fake_gpu
     from precast.build.child.stand_in.tensor_values import TensorValues
     from precast.build.gpu.profile import profile_of
+    from precast.kernels.adapters.engines.model_kernels import operator_failed
     from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
     from precast.loader.attach import attached, library_named
     from precast.loader.attach.compiler import dsl as dsl_answers
@@ -40,7 +41,7 @@ def work(target: str, dsl: str, program: str, results: Any) -> None:
     attachment = attached()
     assert attachment is not None and attachment.mode == "frozen"
     attachment.target = target
-    with without_memory(), TensorValues(), own_operators():
+    with without_memory(), TensorValues(zeros=True), own_operators(operator_failed):
         calls = {name: f for name, f in runpy.run_path(program).items() if name.startswith("call_")}
         ended = {name: outcome(call) for name, call in calls.items()}
     counts = {one.function: [one.hits, one.misses] for one in attachment.counts()}

@@ -139,15 +139,16 @@ def test_what_a_model_warms_up(
     run(tmp_path, "-c", MODEL, kind, architecture, tmp_path)
     model = ("--engine", "vllm", "--model", tmp_path / "config.json", *options)
     said = precast(tmp_path, "record", "-t", "sm_100a", *model, "-o", "model.yaml")
-    assert f"({'vllm'} {kernels})" in said and "not enumerated" not in said
+    requested = int(said.rpartition("(vllm ")[2].partition(")")[0])
+    assert requested >= kernels and "not enumerated" not in said  # the batches may request more than the start
     precast(tmp_path, "build", "model.yaml", "-o", "cache")
-    assert f"{kernels} of {kernels} artifacts present" in precast(tmp_path, "check", "model.yaml", "cache")
+    assert f"{requested} of {requested} artifacts present" in precast(tmp_path, "check", "model.yaml", "cache")
     program = tmp_path / "model.py"
     program.write_text(WARM_UP.format(words=[str(tmp_path), *_as_words(options)]))
     answer = served_in_a_worker(tmp_path, program)
     assert answer["ended"] == {"call_model": "returned"}
     hits, misses = (sum(counts) for counts in zip(*answer["counts"].values(), strict=True))
-    assert (hits, misses) == (kernels, 0)
+    assert (hits, misses) == (requested, 0)
 
 
 def _as_words(options: tuple[str, ...]) -> list[str]:
@@ -186,4 +187,4 @@ def test_a_model_that_warms_up_nothing_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [python("vllm"), "-m", "precast.cli.main", *map(str, words)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2 and "warms up no kernel of an attached library for this model" in done.stderr
+    assert done.returncode == 2 and "vllm requests no kernel of an attached library for this model" in done.stderr

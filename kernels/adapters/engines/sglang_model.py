@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from precast.kernels.adapters.engines.model_kernels import options, say, step
+from precast.kernels.adapters.engines.model_kernels import finish, options, say, step
 from precast.loader.errors import ConfigError
 
 _HOOK = "precompile_kernels_after_loading"
@@ -37,6 +37,7 @@ def main() -> None:
             return
         with step(f"what {name}.{_HOOK} compiles"):
             hook(without_layers(owner, data))
+    finish()
 
 
 def publish(model: Path, tensor_parallel: int, more: Mapping[str, Any]) -> None:

@@ -125,10 +125,10 @@ def stand_in_for_memory() -> None:
         lambda cls, device_id=0: _MEMORY.get(torch.cuda.get_device_capability()[0], 80 * _GIB)
     )
     for name in ("vllm.utils.torch_utils", "vllm.v1.worker.gpu.buffer_utils"):
-        importlib.import_module(name).get_accelerator_view_from_cpu_tensor = _view
-    importlib.import_module("vllm.model_executor.model_loader.dummy_loader").initialize_single_dummy_weight = (
-        lambda *args, **kwargs: None
-    )
+        module: Any = importlib.import_module(name)
+        module.get_accelerator_view_from_cpu_tensor = _view
+    loader: Any = importlib.import_module("vllm.model_executor.model_loader.dummy_loader")
+    loader.initialize_single_dummy_weight = lambda *args, **kwargs: None
 
 
 def _view(tensor: Any) -> Any:
@@ -189,7 +189,8 @@ def run_batches(engine: Any, config: Any, choices: Callable[[Limits], Iterable[B
         page=config.cache_config.cache_hit_alignment_tokens or config.cache_config.block_size,
     )
     requests = Requests(engine, config)
-    before, last, done = requested(), None, set()
+    before, last = requested(), None
+    done: set[Batch] = set()
     waiting = dict.fromkeys(first_batches(limits))
     while waiting:
         for number, batch in enumerate(waiting, len(done) + 1):
