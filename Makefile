@@ -62,7 +62,7 @@ newest: check-environment ## the tests of attached libraries with the newest rel
 	@$(PYTHON) .ci/ends.py newest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
 
 neighbours: test-environment ## resolve beside vLLM, SGLang and others, at the supported and at the newest versions
-	@$(TEST)/bin/python -m pytest tests/repository/test_neighbours.py $(ARGS)
+	@$(TEST)/bin/python -m pytest tests/engines/test_neighbours.py $(ARGS)
 
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)

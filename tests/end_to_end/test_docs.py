@@ -17,7 +17,6 @@ from tests.end_to_end.conftest import Run
 from tests.helpers.pages import PAGES, blocks, text_of
 from tests.helpers.source_tree import ROOT
 
-README_COMMANDS = ["plan", "build", "check", "list", "wheel", "reproduce", "diff", "doctor"]
 WITHOUT_A_GPU = """
 import ast, sys, torch
 from precast import loader
@@ -128,20 +127,6 @@ def test_the_readme_shows_lines_of_the_example() -> None:
         if "..." not in line and line not in known and not (line.startswith("@kernel(") and line[:-1] in whole):
             wrong.append(line)
     assert not wrong
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run, no_torch: str) -> None:
-    """Each line, in its order. Only the doctor may find something wrong with this machine."""
-    folder = Path(shutil.copytree(example, tmp_path / "ci"))
-    shutil.copytree(folder / "cache", folder / "old")
-    lines = [line for line in blocks("README.md", "sh")[-1].splitlines() if line.startswith("precast ")]
-    assert [line.split()[1] for line in lines] == README_COMMANDS
-    for line in lines:
-        _, *words = line.partition(" #")[0].split()
-        done = precast(*words, cwd=folder, PYTHONPATH=no_torch)
-        assert done.returncode in ((0, 1) if words == ["doctor"] else (0,)), done.stdout + done.stderr
-    assert next(path.name for path in (folder / "dist").iterdir()).startswith("precast_cache_mine-")
 
 
 @pytest.mark.slow

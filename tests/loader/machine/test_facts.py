@@ -75,7 +75,8 @@ def test_the_numbers_of_attributes_are_those_of_cuda() -> None:
     theirs: dict[int, set[str]] = {}
     for attribute in CUdevice_attribute:
         name = attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_").lower()
-        theirs.setdefault(int(attribute), set()).add(name)
+        if name != "max":  # one more than the last
+            theirs.setdefault(int(attribute), set()).add(name)
     wrong = {name: number for name, number in ATTRIBUTES.items() if name not in theirs.get(number, {name})}
     assert wrong == {} and len(ATTRIBUTES) > 140
     assert attribute_name(ATTRIBUTES[SMS]) == SMS
