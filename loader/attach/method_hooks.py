@@ -189,7 +189,7 @@ def _filing(attachment: KernelSource, library: Library, keyed: Keyed, original: 
 
 def prebuilt(attachment: KernelSource, library: Library, it: Any, method: str, given: Mapping[str, Any]) -> Any:
     """What a method of an object would file for these arguments, by the attributes that it files it in; None where no
-    cache has it. For a library that asks for prebuilt kernels itself, before it compiles."""
+    cache has it. For a library that requests prebuilt kernels itself, before it compiles."""
     keyed = next(
         (keyed for seam in library.seams if isinstance(seam, KeyedMethods) if (keyed := seam.keyed(type(it), method))),
         None,

@@ -17,9 +17,9 @@ _MEND = "record and build it again (precast record -o recorded.yaml -- PROGRAM; 
 
 def in_words(library: Library, config: Mapping[str, Any], rejected: Iterable[Rejected]) -> str:
     """Why no variant serves the key: what is installed differs from what the nearest was built with, if it is that."""
-    for one in rejected:
-        if one.differing and _GUARDS.issuperset(one.differing):
-            return guard_in_words(library, one.candidate.artifact.config, config)
+    for nearest in rejected:
+        if nearest.differing and _GUARDS.issuperset(nearest.differing):
+            return guard_in_words(library, nearest.candidate.artifact.config, config)
     return "the recording that the caches were built from does not have it"
 
 

@@ -129,7 +129,7 @@ def _answer_for_operators(module: ModuleType) -> None:
 
 
 def prebuilt_executor(owner: Any, compile_key: Any) -> Any:
-    """The kernel that a ``VllmCuTeDSLJitKernel`` would compile for a key; None where no cache has it. vLLM asks for it
+    """The kernel that a ``VllmCuTeDSLJitKernel`` would compile for a key; None where no cache has it. vLLM requests it
     with ``docs/upstream/vllm.patch``, whether it is attached or not."""
     attachment = attached()
     if attachment is None:
@@ -142,7 +142,7 @@ def prebuilt_executor(owner: Any, compile_key: Any) -> Any:
 
 @functools.cache
 def _unattached() -> Any:
-    """What looks kernels up for an engine that asks for them itself."""
+    """What looks kernels up for an engine that requests them itself."""
     return Attachment("serve")
 
 
