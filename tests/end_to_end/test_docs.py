@@ -8,13 +8,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from precast.build.plan.manifest import parse_manifest
-from precast.kernels import declaration_of
 from tests.end_to_end.conftest import Run
 from tests.helpers.pages import PAGES, blocks, text_of
 from tests.helpers.source_tree import ROOT
@@ -72,6 +70,7 @@ def test_the_files_of_the_example_are_those_of_the_page(example: Path) -> None:
         assert (example / name).read_text() == (ROOT / "examples" / "add" / name).read_text()
 
 
+@pytest.mark.slow
 def test_the_example_refuses_what_it_does_not_support(example: Path, tmp_path: Path, precast: Run) -> None:
     shutil.copy(example / "mykernels.py", tmp_path)
     manifest = (example / "mine.yaml").read_text()
@@ -145,22 +144,13 @@ def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run,
     assert next(path.name for path in (folder / "dist").iterdir()).startswith("precast_cache_mine-")
 
 
+@pytest.mark.slow
 def test_the_loader_snippet_of_the_readme(example: Path) -> None:
     _, _, snippet = blocks("README.md", "python")
     done = run(WITHOUT_A_GPU, example / "cache", snippet)
     assert done.returncode == 0, done.stderr
     assert "launched: add(x, out, 1.5)" in done.stdout
     assert "mine.add {dtype: float32" in done.stdout, "loader.explain is printed"
-
-
-def test_the_launch_plan_of_the_page_of_cubins() -> None:
-    (snippet,) = blocks("docs/cubins.md", "python")
-    names: dict[str, Any] = {}
-    exec(compile(snippet, "docs/cubins.md", "exec"), names)
-    declared = declaration_of(names["compile_add"])
-    assert declared.op == "mine.add" and declared.launch is not None
-    launch = declared.launch({"dtype": "bfloat16", "threads": 128}).launch({"x.shape[0]": 1000})
-    assert (launch.grid, launch.block) == ((8, 1, 1), (128, 1, 1))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-import click
+import typer
 
 from precast.build.errors import OutputError
 from precast.build.watch.fingerprints import Fingerprint, Fingerprints, changed, modified_since
@@ -54,11 +54,11 @@ class Watch:
         try:
             request = self.make()
             self._watch(manifest_files(request.files, request.store.notes), request)
-            results = self._build(request)
-            self._paths = frozenset().union(self._paths, *(plan_files(r.plan, request.store) for r in results))
-            line = "; ".join(totals(result.report, result.cache) for result in results)
-        except (PrecastError, click.ClickException, OSError) as error:
-            if not earlier and isinstance(error, (OutputError, click.ClickException)):
+            result = self._build(request)
+            self._paths |= plan_files(result.plan, request.store)
+            line = totals(result.report, result.cache)
+        except (PrecastError, typer.BadParameter, OSError) as error:
+            if not earlier and isinstance(error, (OutputError, typer.BadParameter)):
                 raise  # the command line is wrong: no file that is watched could correct it
             self._paths |= earlier  # what the last good round was made of: the mistake may be there
             self._print_error(error)
@@ -75,17 +75,15 @@ class Watch:
         if not written <= self._fingerprints.without:
             self._fingerprints = Fingerprints(written | self._fingerprints.without)
 
-    def _build(self, request: BuildRequest) -> list[Result]:
-        results = []
-        for result in request.run():
-            results.append(result)
-            if self.as_json:
-                print_report(*result, as_json=True, verbose=self.verbose)
-                continue
-            print_failures(result.report, verbose=self.verbose)
-            for variant, text in result.report.advice:
-                self._warn(f"warning: {variant.location}: {text}")
-        return results
+    def _build(self, request: BuildRequest) -> Result:
+        result = request.run()
+        if self.as_json:
+            print_report(*result, as_json=True, verbose=self.verbose)
+            return result
+        print_failures(result.report, verbose=self.verbose)
+        for variant, text in result.report.advice:
+            self._warn(f"warning: {variant.location}: {text}")
+        return result
 
     def _warn(self, text: str) -> None:
         """Print a warning that no round before has printed."""
@@ -96,7 +94,7 @@ class Watch:
     def _print_error(self, error: Exception) -> None:
         if isinstance(error, PrecastError):
             print_message(error_text(error))
-        elif isinstance(error, click.ClickException):
+        elif isinstance(error, typer.BadParameter):
             print_message(f"error: {error.format_message()}")
         elif isinstance(error, OSError):
             print_message(f"error: {error.filename}: {error.strerror}: check the path and its permissions")

@@ -12,14 +12,11 @@ from precast.build.child.compiler.select_objects import select_objects
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
-from precast.build.emulation.emulator import EmulatedLaunch, Emulator
-from precast.build.emulation.interpreter_library import compile_library
 from precast.build.errors import Location
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.sources import source_digest
-from precast.build.interpreter import Interpreter
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -34,11 +31,12 @@ from precast.build.push.push import push_cache
 from precast.build.rehearsal.derive import derive
 from precast.build.store.remote import Remote
 from precast.build.store.store import Store
-from precast.build.toolchains.lock import Lock
 from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
 from precast.cli.shared.artifacts import artifacts_named
+from precast.emulator import Launch, emulate
+from precast.emulator.interpreter_library import compile_library
 from precast.kernels import DType, kernel
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring.registry import FunctionRef, load
@@ -54,6 +52,7 @@ from tests.helpers.inputs.observed_project import ObservedProject
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built
 
 SM90A = Target.parse("sm_90a")
+LAUNCH = Launch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1))
 
 
 def declaration(stage: Stage) -> object:
@@ -105,12 +104,8 @@ def describe(stage: Stage) -> object:
 
 
 def tool(stage: Stage) -> object:
-    stage.patch.setenv("PATH", "/nowhere")
+    stage.patch.setenv("PATH", "/proc/nowhere")
     return program("gcc")
-
-
-def toolchain(stage: Stage) -> object:
-    return Lock.parse("# nothing yet\n", "mine.lock")
 
 
 def object_(stage: Stage) -> object:
@@ -153,9 +148,8 @@ def merge(stage: Stage) -> object:
 
 def cluster(stage: Stage) -> object:
     variant = Variant(op="x", source="m:f", config={}, target=SM90A, location=Location("m.yaml", 1, 1), env={})
-    other = Interpreter(executable="/work/python", version="3.12", standard="/work/lib", path=("/work/site",))
-    planned = Plan(name="x", variants=(variant,), ops={}, search=(), interpreter=other)
-    return list(Cluster("tcp://10.0.0.5:8786").compile(planned, [variant], seconds=1.0))
+    planned = Plan(name="x", variants=(variant,), ops={})
+    return list(Cluster("tcp://127.0.0.1:1").compile(planned, [variant], seconds=1.0))
 
 
 def remote(stage: Stage) -> object:
@@ -227,12 +221,12 @@ def push(stage: Stage) -> object:
 
 def unsupported(stage: Stage) -> object:
     text = ".version 8.8\n.visible .entry k() { .reg .b32 %r<4>;\nvset.u32.u32.eq %r1, %r2, %r3; ret; }"
-    return Emulator([text]).program("k")
+    return emulate(text, LAUNCH)
 
 
 def emulation_fault(stage: Stage) -> object:
     text = ".version 8.8\n.visible .entry k() { .reg .b32 %r<4>;\nld.global.u32 %r1, [64]; ret; }"
-    return Emulator([text]).run([EmulatedLaunch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1))])
+    return emulate(text, LAUNCH).checked()
 
 
 def interpreter(stage: Stage) -> object:
@@ -253,7 +247,7 @@ def no_such_artifact(stage: Stage) -> object:
 
 EXAMPLES: dict[str, Example] = {
     "PCK01": declaration, "PCK02": source, "PCK03": unknown_op, "PCK04": replayed, "PCK05": no_operator,
-    "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB04": toolchain, "PCB05": object_,
+    "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB05": object_,
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
     "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": push,

@@ -19,11 +19,11 @@ from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
+from precast.build.plan.planner import plan_of_files
 from precast.build.results.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
-from tests.helpers.variants import plan_files
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
@@ -119,6 +119,7 @@ def test_every_way_to_ask_is_answered_and_recorded(ask: Any) -> None:
         assert reply.code, name
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_cached_by_the_library_counts_for_the_next_variant(ask: Any) -> None:
     body = """
 import functools
@@ -137,6 +138,7 @@ def second(n: int):
     assert first.header["assumed"] == second.header["assumed"] == {"multiprocessor_count": 148}
 
 
+@pytest.mark.slow
 def test_what_a_module_asks_when_it_is_imported_counts_for_all_its_variants(ask: Any) -> None:
     body = """
 WARP = runtime.cudaGetDeviceProperties(0)[1].warpSize
@@ -216,6 +218,7 @@ def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Any) -> Non
         assert "--profile-from-device" in error and "--profile" in error
 
 
+@pytest.mark.slow
 def test_an_unknown_answer_is_remembered_too(ask: Any) -> None:
     body = """
 def fallback(n: int):
@@ -251,7 +254,7 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     """Build the user's manifest with these profiles."""
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
-    plan = plan_files([folder / "asks.yaml"], profiles=profiles)
+    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles)
     return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
 
 
@@ -297,14 +300,15 @@ def test_the_index_says_what_was_assumed_and_the_key_covers_it(home: Path) -> No
     assert "assumed" not in artifacts("one", "nothing")["sm_100a"]["provenance"]
 
 
+@pytest.mark.slow
 def test_a_manifest_may_name_the_gpu_and_its_environment_follows(home: Path) -> None:
     (home / "user_asks.py").write_text(module())
     text = MANIFEST.replace("path:", "profiles: [H20]\npath:")
     text = text.replace("op: nothing,", 'op: nothing, env: {SMS: "${target.sm_count}"},')
     (home / "asks.yaml").write_text(text)
-    plan = plan_files([home / "asks.yaml"])
+    plan = plan_of_files([home / "asks.yaml"])
     assert {v.env["SMS"] for v in plan.variants if v.op == "nothing"} == {"78", "148"}
-    chosen = plan_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]))
+    chosen = plan_of_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]))
     assert {v.env["SMS"] for v in chosen.variants if v.op == "nothing"} == {"114", "148"}
 
 
