@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.loader import api, session
+from precast.loader.attach import miss
 from precast.loader.attach.compiler import importers
 from precast.loader.attach.compiler.call_site import untracked_compile
 from precast.loader.attach.compiler.dsl import Answers
@@ -83,6 +85,7 @@ class Attachment:
         self._guards: dict[str, Guard | NotInstalled] = {}
         self._facts = FactCheck()
         self._answers: dict[str, dict[bytes, str]] = {}  # by function and key: why it is not served, or no text
+        self._warned = False  # of the first miss: one line a process
         self._lock = ForkSafeLock()
 
     @property
@@ -148,7 +151,13 @@ class Attachment:
             reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
             lines = library.manifest_lines(function, config)
             advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(lines)
-            return self._missed(function, key, reason, advice, own)
+            kernel = self._missed(function, key, reason, advice, own)
+            if kernel is None and self.mode == "serve" and not self._warned:
+                self._warned = True
+                rejected = getattr(error.resolution, "rejected", ()) if isinstance(error, VariantNotFound) else None
+                words = reason if rejected is None else miss.in_words(library, config, rejected)
+                print(miss.warning(function, words), file=sys.stderr)
+            return kernel
         self._note(function, key, "")
         return returned
 

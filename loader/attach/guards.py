@@ -92,8 +92,24 @@ def folder_of(package: str) -> Path | None:
     return next((Path(entry, inside) for entry in sys.path if os.path.isfile(f"{entry}/{inside}/__init__.py")), None)
 
 
+def edited_files(distribution: str, package: str) -> tuple[str, ...]:
+    """The Python files of a package whose content is not the one that pip installed, by their paths.
+
+    >>> edited_files("zstandard", "zstandard")
+    ()
+    """
+    record = Path(_installed(distribution)[1]) / "RECORD"
+    folder = package.replace(".", "/")
+    return tuple(name for name, now, listed in _as_listed(record, folder) if now != listed)
+
+
 def _listed(record: Path, folder: str) -> Iterator[tuple[str, str]]:
     """The Python files of a folder that pip installed, and the digest of each as it is now."""
+    yield from ((name, now) for name, now, _ in _as_listed(record, folder))
+
+
+def _as_listed(record: Path, folder: str) -> Iterator[tuple[str, str, str]]:
+    """The Python files of a folder that pip installed: the digest of each as it is now, and as pip listed it."""
     try:
         lines, written = record.read_text().splitlines(), record.stat().st_mtime_ns
     except OSError:
@@ -106,7 +122,7 @@ def _listed(record: Path, folder: str) -> Iterator[tuple[str, str]]:
         if name.endswith(".py") and size.isdigit():
             file = record.parent.parent / name
             listed = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
-            yield name, listed if _is_as_installed(file, int(size), written) else _digest(file)
+            yield name, listed if _is_as_installed(file, int(size), written) else _digest(file), listed
 
 
 def _is_as_installed(file: Path, size: int, written: int) -> bool:

@@ -187,6 +187,20 @@ def _filing(attachment: KernelSource, library: Library, keyed: Keyed, original: 
     return compile_it
 
 
+def prebuilt(attachment: KernelSource, library: Library, it: Any, method: str, given: Mapping[str, Any]) -> Any:
+    """What a method of an object would file for these arguments, by the attributes that it files it in; None where no
+    cache has it. For a library that requests prebuilt kernels itself, before it compiles."""
+    keyed = next(
+        (keyed for seam in library.seams if isinstance(seam, KeyedMethods) if (keyed := seam.keyed(type(it), method))),
+        None,
+    )
+    if keyed is None:
+        return None
+    path = f"{type(it).__module__}:{type(it).__qualname__}.{method}"
+    kernels = attachment.obtain(library, path, {STATE: state_of(it, keyed), **given})
+    return kernels[1] if isinstance(kernels, tuple) else None
+
+
 class _Ran(Immutable):
     """What a method returned that was run around kernels."""
 

@@ -1,6 +1,6 @@
 """Importers: the packages whose imports of the DSL get placeholders, where it is not installed.
 
-Everybody else is told that it is not there, as is true: torch's Inductor, for one, would call what it found. So no
+For everybody else it is not installed, as is true: torch's Inductor, for one, would call what it found. So no
 placeholder is in ``sys.modules``. A module of such a package that imports the DSL is executed with its own
 ``__import__``, which its functions keep. The questions of these packages are answered as beside the DSL: by their
 answers an engine chooses its kernels, and a cache has them.
@@ -53,8 +53,8 @@ def install(version: str) -> bool:
 
 def uninstall() -> None:
     """Answer everybody again as without placeholders. The finders of ``admit`` are the caller's to remove."""
-    while _asked:
-        module, question, original = _asked.pop()
+    while _replaced:
+        module, question, original = _replaced.pop()
         setattr(module, question, original)
     placeholder.forget()
 
@@ -69,7 +69,7 @@ def is_needed() -> bool:
 
 def is_installed() -> bool:
     """Whether placeholders stand for the DSL in this process."""
-    return bool(_asked)
+    return bool(_replaced)
 
 
 def admit(package: str) -> None:
@@ -87,7 +87,7 @@ def is_admitted(module: str) -> bool:
     return any(isinstance(finder, _Finder) and is_below(module, finder.package) for finder in sys.meta_path)
 
 
-_asked: list[tuple[ModuleType, str, Callable[..., Any]]] = []  # the functions that were replaced
+_replaced: list[tuple[ModuleType, str, Callable[..., Any]]] = []  # the functions that were replaced
 
 
 def _answer(module: ModuleType, question: str, answer: Callable[[str], Any]) -> None:
@@ -95,13 +95,13 @@ def _answer(module: ModuleType, question: str, answer: Callable[[str], Any]) -> 
     original: Callable[..., Any] = getattr(module, question)
 
     @functools.wraps(original)
-    def asked(name: str, *args: Any, **kwargs: Any) -> Any:
+    def answer_or_search(name: str, *args: Any, **kwargs: Any) -> Any:
         if _stands_for(name) and is_admitted(sys._getframe(1).f_globals.get("__name__", "")):
             return answer(name)
         return original(name, *args, **kwargs)
 
-    setattr(module, question, asked)
-    _asked.append((module, question, original))
+    setattr(module, question, answer_or_search)
+    _replaced.append((module, question, original))
 
 
 def _stands_for(name: object) -> bool:

@@ -150,7 +150,7 @@ def _child(parent: str, name: str) -> Any:
 
 
 class Module(types.ModuleType):
-    """A placeholder of a module. It stands in no list of imported modules: who asks there is not told of the DSL."""
+    """A placeholder of a module. It is not in ``sys.modules``, where everybody would find it."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _PROTOCOL:
@@ -171,13 +171,13 @@ def module_named(name: str) -> Module:
     """
     if name not in _modules:
         parent, _, last = name.rpartition(".")
-        made = Module(name, "Names of the DSL, which is not installed (precast.loader.attach).")
-        made.__path__ = []
+        module = Module(name, "Names of the DSL, which is not installed (precast.loader.attach).")
+        module.__path__ = []
         if parent:
-            setattr(module_named(parent), last, made)
+            setattr(module_named(parent), last, module)
         else:
-            vars(made)["CUDA_VERSION"] = _CUDA
-        _modules[name] = made
+            vars(module)["CUDA_VERSION"] = _CUDA
+        _modules[name] = module
     return _modules[name]
 
 
@@ -193,6 +193,6 @@ def _found(path: str) -> Any:
 
 
 copyreg.pickle(
-    _Kind,  # type: ignore[arg-type]
+    _Kind,
     lambda cls: (_found, (_path(cls),)) if _is_placeholder(cls) else cls.__qualname__,
 )

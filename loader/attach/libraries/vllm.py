@@ -7,10 +7,13 @@ replaces, then answers as the target's GPU does.
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import ModuleType
 from typing import Any
 
+from precast.loader.attach import attached
+from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.libraries.flash_attention import ceil_div
@@ -18,7 +21,7 @@ from precast.loader.attach.libraries.flashinfer import MAKERS, describe
 from precast.loader.attach.libraries.native_stubs import NativeOperatorAbsent, empty_where_absent
 from precast.loader.attach.libraries.tensor_specs import ANSWERS, TENSOR_SPEC, describe_tensor_spec, tensor_spec
 from precast.loader.attach.library import Library
-from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
+from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods, prebuilt
 
 _FLASH_ATTENTION = ("vllm.vllm_flash_attn.cute", "vllm.third_party.tml_fa4")
 _OTHERS = (  # their functions name cute.compile, and compile for others, or have seams of their own
@@ -128,6 +131,24 @@ def _answer_for_operators(module: ModuleType) -> None:
 
     for name in ("_C", "_moe_C", "_C_cache_ops", *_MAKERS):
         setattr(operators, name, Operators(name))
+
+
+def prebuilt_executor(owner: Any, compile_key: Any) -> Any:
+    """The kernel that a ``VllmCuTeDSLJitKernel`` would compile for a key; None where no cache has it. vLLM requests it
+    with ``docs/upstream/vllm.patch``, whether it is attached or not."""
+    attachment = attached()
+    if attachment is None:
+        if "precast.build" in sys.modules:  # a build must compile: an installed cache may be of an earlier one
+            return None
+        attachment = _unattached()
+    filed = prebuilt(attachment, LIBRARY, owner, "compile", {"compile_key": compile_key})
+    return None if filed is None else next(iter(filed["_compiled_cache"].values()))
+
+
+@functools.cache
+def _unattached() -> Any:
+    """What looks kernels up for an engine that requests them itself."""
+    return Attachment("serve")
 
 
 LIBRARY = Library(

@@ -109,16 +109,47 @@ def test_ops_are_names_that_a_cache_can_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("library_version", "0.9"), ("library_source", "0" * 64), ("dsl_version", "4.0.0")]
+    ("name", "value", "words"),
+    [
+        ("library_version", "0.9", "built with minilib 0.9; 1.0 is installed"),
+        ("library_source", "0" * 64, "built with other sources of minilib 1.0 than are installed"),
+        ("dsl_version", "4.0.0", "built with nvidia-cutlass-dsl 4.0.0; 4."),
+    ],
 )
 def test_a_skew_misses_and_says_which(
-    name: str, value: str, native: Native, installed: Path, tmp_path: Path, use: Callable[..., session.Session]
+    name: str,
+    value: str,
+    words: str,
+    native: Native,
+    installed: Path,
+    tmp_path: Path,
+    use: Callable[..., session.Session],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     use(write_cache(native, tmp_path / "keys", FUNCTION, [key_of(ASKED, **{name: value})]))
     attachment = serving()
     assert attachment.obtain(MINE, FUNCTION, ASKED) is None
     ((reason, count),) = attachment.counts()[0].reasons.items()
     assert name in reason and value[:8] in reason and count == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"precast: {FUNCTION} is compiled in this process") and words in said
+    assert value == value[:20] or value[:20] not in said
+
+
+def test_the_first_miss_of_a_process_names_edited_files_and_later_ones_are_silent(
+    cache: Path, installed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (installed / PACKAGE / "kernels.py").write_text("def compiled(n): return 'edited'\n")
+    attachment = serving()
+    assert attachment.obtain(MINE, FUNCTION, ASKED) is attachment.obtain(MINE, FUNCTION, {**ASKED, "n": 2}) is None
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "files of minilib were edited: kernels.py." in said
+    assert "precast record -o recorded.yaml -- PROGRAM" in said
+
+
+def test_a_key_that_was_not_recorded_says_so(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert serving().obtain(MINE, FUNCTION, {**ASKED, "n": 2}) is None
+    assert "the recording that the caches were built from does not have it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
