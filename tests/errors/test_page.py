@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.cli.shared.excerpt import error_text
 from precast.emulator import EmulatorError
 from precast.loader import session
 from precast.loader.command_line.error_page import Entry, entries
@@ -43,6 +44,8 @@ def test_the_message_is_what_is_raised(entry: Entry, stage: Stage) -> None:
     kind = type(raised.value)
     assert (kind.code, kind.__name__, kind.__module__) == (entry.code, entry.name, entry.module)
     assert stage.plain(str(raised.value)) == entry.message
+    texts = [str(raised.value), *([error_text(raised.value)] if isinstance(raised.value, PrecastError) else [])]
+    assert all(text.count("\n") < 39 and len(text) < 4000 for text in texts)
     assert getattr(raised.value, "__notes__", [entry.code])[0].startswith(entry.code)
 
 

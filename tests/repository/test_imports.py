@@ -70,6 +70,7 @@ def test_the_help_imports_no_command() -> None:
     assert set(json.loads(done.stderr)) == {"precast.cli", "precast.cli.main"}
 
 
+@pytest.mark.slow
 def test_collecting_the_doctests_does_not_start_the_dsl() -> None:
     script = (
         "import pytest, sys\n"

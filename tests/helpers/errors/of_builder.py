@@ -104,7 +104,7 @@ def describe(stage: Stage) -> object:
 
 
 def tool(stage: Stage) -> object:
-    stage.patch.setenv("PATH", "/nowhere")
+    stage.patch.setenv("PATH", "/proc/nowhere")
     return program("gcc")
 
 
