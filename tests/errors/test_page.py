@@ -45,13 +45,8 @@ def test_the_message_is_what_is_raised(entry: Entry, stage: Stage) -> None:
     kind = type(raised.value)
     assert (kind.code, kind.__name__, kind.__module__) == (entry.code, entry.name, entry.module)
     assert stage.plain(str(raised.value)) == entry.message
-<<<<<<< HEAD
-    texts = [str(raised.value), *([error_text(raised.value)] if isinstance(raised.value, PrecastError) else [])]
-    assert all(text.count("\n") < 39 and len(text) < 4000 for text in texts)
-=======
     printed = error_text(raised.value) if isinstance(raised.value, PrecastError) else str(raised.value)
     assert all(text.count("\n") < 39 and len(text) < 4000 for text in (str(raised.value), printed))
->>>>>>> main
     assert getattr(raised.value, "__notes__", [entry.code])[0].startswith(entry.code)
 
 
