@@ -64,6 +64,7 @@ def exact(a: float, b: float, c: float, name: str) -> Fraction:
 finite = st.integers(0, 2**32 - 1).filter(lambda v: v & 0x7F800000 != 0x7F800000)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(finite, finite, finite), min_size=1, max_size=32), st.sampled_from(MODES))
 def test_float32_rounds_once_in_each_mode(rows: list[tuple[int, int, int]], mode: str) -> None:

@@ -109,7 +109,7 @@ class Program:
                     values[target] = result & MASK[self.bits(target)]
 
 
-@pytest.mark.parametrize("number", range(30))
+@pytest.mark.parametrize("number", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 30))])
 def test_places_that_registers_share_keep_what_is_needed(number: int) -> None:
     """The same values with and without random schedules."""
     program = Program(number)

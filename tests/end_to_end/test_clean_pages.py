@@ -65,7 +65,7 @@ NOT_RUN = {
         "precast build manifests/llama.yaml", "PRECAST_CACHE_PATH=cache python examples/llama.py",
         "precast build examples/serving", "precast build benchmarks/",
     ],
-    "faults in large kernels: tests/build/emulation": ["python benchmarks/emulation_faults.py"],
+    "faults in large kernels: tests/emulator": ["python benchmarks/emulation_faults.py"],
     "cargo: tests/build/native": ["cd examples/rust"],
 }  # fmt: skip
 """The starts of lines, by the reason why they are not run here."""

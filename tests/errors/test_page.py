@@ -41,6 +41,7 @@ def stage(tmp_path: Path, native: Native, monkeypatch: pytest.MonkeyPatch) -> It
 def test_the_message_is_what_is_raised(entry: Entry, stage: Stage) -> None:
     with pytest.raises((PrecastError, EmulatorError)) as raised:
         EXAMPLES[entry.code](stage)
+    assert isinstance(raised.value, (PrecastError, EmulatorError))
     kind = type(raised.value)
     assert (kind.code, kind.__name__, kind.__module__) == (entry.code, entry.name, entry.module)
     assert stage.plain(str(raised.value)) == entry.message

@@ -50,7 +50,9 @@ def describe(kind: str, m: int, n: int, ue8m0: int, first: int) -> int:
         ("mxf4nvf4", ".scale_vec::2X", 32, 0, 1),
     ],
 )
-@pytest.mark.parametrize(("m", "n", "group"), [(128, 64, 1), (256, 192, 2), (128, 64, 2)])
+@pytest.mark.parametrize(
+    ("m", "n", "group"), [(128, 64, 1), pytest.param(256, 192, 2, marks=pytest.mark.slow), (128, 64, 2)]
+)
 def test_scales_are_those_of_their_rows_and_blocks(
     kind: str, suffix: str, block: int, first: int, ue8m0: int, m: int, n: int, group: int
 ) -> None:

@@ -73,7 +73,7 @@ def run_move(what: str, shape: str, count: int, packed: bool, lane: int, memory:
     return out, values
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("shape", "count", "lane"),
     [("32x32b", 8, 0), ("16x64b", 4, 0), ("16x64b", 2, 16), ("16x128b", 4, 16), ("16x256b", 2, 0), ("16x32bx2", 8, 16)],
@@ -111,7 +111,7 @@ def lanes_of(shape: str, row: int) -> list[int]:
     return [row]
 
 
-@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("group", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("shape", "rows", "words"),
     [

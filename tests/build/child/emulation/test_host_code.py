@@ -99,7 +99,7 @@ import torch
 
 from precast.build.child.emulation.arguments import CallError
 from precast.emulator import EmulationFault
-from tests.helpers.emulated_kernel import emulated_kernel
+from tests.helpers.kernels.emulated_kernel import emulated_kernel
 
 cache, store, what = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 n = 40

@@ -152,7 +152,7 @@ from pathlib import Path
 from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.collective.all_reduce import all_reduce
 from precast.kernels import declaration_of
-from tests.helpers.emulated_kernel import emulated_kernel
+from tests.helpers.kernels.emulated_kernel import emulated_kernel
 
 cache, store = map(Path, sys.argv[1:])
 def faults(shots, right, wrong):
