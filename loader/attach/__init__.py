@@ -32,6 +32,7 @@ from precast.loader.attach.guards import Guard, NotInstalled, folder_of, guard_o
 from precast.loader.attach.hooks import CacheAttribute, CompileFunctions, Decorator, Functions, replace_function
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.late.reasons import reason_against
+from precast.loader.attach.libraries.native_stubs import NativeOperatorAbsent
 from precast.loader.attach.library import SHIPPED, Library, Seam, declare, library_named
 from precast.loader.attach.method_hooks import STATE, ClassMethods, Keyed, KeyedMethods, compiled_by, static_function
 from precast.loader.attach.recorder import Recorder, recording_path
@@ -56,6 +57,7 @@ __all__ = [
     "Keyed",
     "KeyedMethods",
     "Library",
+    "NativeOperatorAbsent",
     "NoCompiler",
     "NotInstalled",
     "Recorded",

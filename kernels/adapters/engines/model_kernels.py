@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from precast.loader.attach import attached
-from precast.loader.attach.libraries.native_stubs import NativeOperatorAbsent
+from precast.loader.attach import NativeOperatorAbsent, attached
 
 
 def options(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -49,13 +49,15 @@ def test_a_build_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 def test_the_patched_vllm_compiles_only_what_is_not_prebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (installed,) = getattr(importlib.util.find_spec("vllm"), "submodule_search_locations", ())
+    spec = importlib.util.find_spec("vllm")
+    assert spec is not None and spec.submodule_search_locations
+    installed = spec.submodule_search_locations[0]
     file = Path("model_executor", "warmup", "jit_warmup_cutedsl_helper.py")
     (tmp_path / "vllm" / file).parent.mkdir(parents=True)
     shutil.copy(Path(installed, file), tmp_path / "vllm" / file)
     subprocess.run(["patch", "-p1", "-i", PATCH], cwd=tmp_path, check=True, capture_output=True)
     base = SimpleNamespace(VllmJitKernel=type("VllmJitKernel", (), {"__class_getitem__": classmethod(lambda c, _: c)}))
-    monkeypatch.setitem(sys.modules, f"{WARMUP}.jit_warmup", base)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, f"{WARMUP}.jit_warmup", base)
     names: dict[str, Any] = {"__name__": HELPER}
     exec(compile((tmp_path / "vllm" / file).read_text(), str(file), "exec"), names)
     names["compile_cutedsl"] = lambda entry, *arguments: ("compiled", entry, *arguments)
@@ -66,7 +68,7 @@ def test_the_patched_vllm_compiles_only_what_is_not_prebuilt(tmp_path: Path, mon
     for key in (1, 2):
         owner.compile(key)
     assert owner._compiled_cache == {1: "prebuilt", 2: ("compiled", "kernel 2", 2)}
-    monkeypatch.setitem(sys.modules, "precast.loader.attach.libraries.vllm", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "precast.loader.attach.libraries.vllm", None)
     owner._compiled_cache.clear()
     owner.compile(1)
     assert owner._compiled_cache == {1: ("compiled", "kernel 1", 1)}
