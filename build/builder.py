@@ -71,9 +71,9 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     check_output(cache)
     options = options or Options()
     show = show or (lambda step: None)
-    toolchain = find_toolchain(plan.interpreter)
-    sources = SourceDigests(plan.search, store.notes, plan.interpreter)
-    lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
+    toolchain = find_toolchain()
+    sources = SourceDigests(plan.search, store.notes)
+    lookup = Lookup(store, answers_here(plan.search, store.notes))
     keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     requests = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
     records = {v.identity_on_gpu: lookup.record_key(*r) for v, r in zip(plan.variants, requests, strict=True)}

@@ -101,12 +101,6 @@ class ToolError(PrecastError):
     code = "PCB03"
 
 
-class ToolchainError(PrecastError):
-    """The environment that a manifest describes under ``toolchain`` cannot be created."""
-
-    code = "PCB04"
-
-
 class ObjectError(PrecastError):
     """The compiled result of a kernel function is not an object that precast can ship."""
 
@@ -120,7 +114,7 @@ class LinkError(PrecastError):
 
 
 class PlanError(PrecastError):
-    """A launch plan differs from what the kernel's own host code does."""
+    """No host program could be derived from a kernel's host code."""
 
     code = "PCB07"
 

@@ -131,13 +131,6 @@ def codes(ctx: Any, incomplete: str) -> Iterator[str]:
         yield from (entry.name for entry in entries())
 
 
-def toolchains(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The names of the toolchains of manifests."""
-    from precast.build.toolchains.plans import Toolchains
-
-    yield from (toolchain.path.name for toolchain in Toolchains().environments())
-
-
 def _cache(ctx: Any) -> Cache | None:
     """The cache on the line. While the last option has no value, the arguments before it are not parsed."""
     from precast.loader.resolve.cache import Cache
@@ -158,6 +151,5 @@ SOURCES: dict[tuple[str, str | None], Source] = {
     ("", "manifest"): shipped,
     ("", "paths"): shipped,
     ("error", "code"): codes,
-    ("toolchains", "remove"): toolchains,
 }
 """Sources by command, where "" is every command, and by the name of the parameter."""

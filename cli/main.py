@@ -24,10 +24,10 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 # The commands by the folder that holds their files, in the order of the help. One file is one command: its docstring
 # is the help, and its function ``command`` has the arguments and options.
 ROOMS = {
-    "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record", "harvest"),
+    "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": (
-        "list", "show", "explain", "caches", "diff", "report", "export", "store", "toolchains", "doctor", "error",
+        "list", "show", "explain", "caches", "diff", "report", "export", "store", "doctor", "error",
         "schema",
     ),
     "measure": ("verify", "bench", "tune", "replay"),

@@ -8,10 +8,9 @@ from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.composition.ranks import Ranks, addresses
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.tile import Tile
 
 __all__ = [
-    "Cost", "DType", "Declaration", "LaunchPlan", "Multicast", "Part", "Ranks", "Tile", "Tolerance", "Tuned", "Window",
+    "Cost", "DType", "Declaration", "Multicast", "Part", "Ranks", "Tile", "Tolerance", "Tuned", "Window",
     "addresses", "declaration_of", "kernel",
 ]  # fmt: skip

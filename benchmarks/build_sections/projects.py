@@ -59,9 +59,9 @@ def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, ob
     loop takes it."""
     import yaml
 
-    from precast.build.toolchains.plans import plans_of_files
+    from precast.build.plan.planner import plan_of_files
 
-    (plan,) = plans_of_files([manifest])
+    plan = plan_of_files([manifest])
     first = plan.variants[0]
     usable = [variant for variant in plan.variants if variant.target == first.target]
     chosen = usable[:: max(1, len(usable) // variants)][:variants]
@@ -76,9 +76,8 @@ def few(manifest: Path, folder: Path, variants: int) -> tuple[Path, dict[str, ob
 
 def planned(manifest: Path, store: Path) -> Path:
     """The store, with what the kernels say of themselves noted: a plain loop plans nothing, and a build only once."""
+    from precast.build.plan.planner import plan_of_files
     from precast.build.store.store import Store
-    from precast.build.toolchains.plans import Toolchains, groups_of_files
 
-    (group,) = groups_of_files([manifest])
-    group.plan(Toolchains(), notes=Store(store).notes)
+    plan_of_files([manifest], notes=Store(store).notes)
     return store

@@ -45,8 +45,8 @@ class Decisions:
     @classmethod
     def of(cls, plan: Plan, lookup: Lookup) -> Decisions:
         """The decisions of a build of this plan with this store."""
-        toolchain = find_toolchain(plan.interpreter)
-        sources = SourceDigests(plan.search, lookup.store.notes, plan.interpreter)
+        toolchain = find_toolchain()
+        sources = SourceDigests(plan.search, lookup.store.notes)
         keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
         return cls(plan, lookup, toolchain, keys)
 

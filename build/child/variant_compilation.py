@@ -24,7 +24,7 @@ def compile_variant(
     request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
 ) -> tuple[dict[str, Any], list[bytes]]:
     """The reply to a request, and the objects; raises Refused."""
-    from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of, plan_of
+    from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of
     from precast.kernels.authoring.registry import load
     from precast.loader.contract.recordings.return_structure import numbered
 
@@ -51,11 +51,9 @@ def compile_variant(
         signatures.append(signature.writing(outputs_of(function, part)).to_json())
         objects.append(export(item.compiled, symbol))
         ptx.append(text_of(item.compiled, item.ptx))
-    launch_plan = plan_of(function, request["config"])
     reply = {
         "signatures": signatures,
         "ptx": ptx,
-        "launch_plan": launch_plan.to_json() if launch_plan else None,
         "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,
         "returns": form,

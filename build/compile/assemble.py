@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from precast.build.compile.outcome import Compiled
-from precast.build.errors import ObjectError
+from precast.build.errors import ObjectError, PlanError
 from precast.build.link.device_code import read_cubins
 from precast.build.link.linker import Linker
 from precast.build.link.toolchain import Toolchain
-from precast.build.rehearsal.rehearsal import Rehearsal
+from precast.build.rehearsal.derive import derive
 from precast.build.store.key import record_key
 from precast.build.store.record import Product, Record
 from precast.loader.contract.format.target import Target
@@ -40,21 +40,16 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 "use smaller tiles, fewer stages or a larger cluster"
             )
         library = linker.link(compiled_object.code, compiled_object.symbol)
-        plan = compiled.launch_plan if len(compiled.objects) == 1 else None
         rehearsed = "cubin" in compiled.variant.emit
         program, unlaunchable = None, ""
         if rehearsed:
-            rehearsal = Rehearsal(
-                toolchain,
-                compiled_object.code,
-                compiled_object.symbol,
-                compiled_object.signature,
-                [cubin.code for cubin in cubins],
-            )
-            if plan is not None:
-                program = rehearsal.check(plan)
-            else:
-                program, unlaunchable = rehearsal.derived()
+            codes = [cubin.code for cubin in cubins]
+            try:
+                program = derive(
+                    toolchain, compiled_object.code, compiled_object.symbol, compiled_object.signature, codes
+                )
+            except PlanError as error:
+                unlaunchable = str(error)
         products.append(
             Product(
                 op=compiled_object.op,

@@ -48,11 +48,6 @@ class Cluster:
         """Compile on the cluster. The variants of a lost machine are tried again on others."""
         if not variants:
             return
-        if plan.interpreter.isolated:
-            raise ClusterError(
-                "a cluster compiles with the packages on its machines, not with a manifest's toolchain: build this "
-                "manifest without --executor dask, or install its versions on all machines and remove 'toolchain'"
-            )
         with contextlib.closing(_connect(self.address)) as client:
             _check(client, self.patience)
             self.reasons[:] = _reasons(client)

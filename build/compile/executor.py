@@ -66,8 +66,7 @@ class Local:
             profiles=plan.profiles,
             limits=Limits(seconds=seconds, memory=self.memory or memory_bound(jobs)),
             budget=MemoryBudget(None if self.jobs else free_memory()),
-            rules=InputRules(self.answers or answers_here(plan.search, interpreter=plan.interpreter)),
-            interpreter=plan.interpreter,
+            rules=InputRules(self.answers or answers_here(plan.search)),
         )
         with closing(pool.events()) as events:
             yield from watch(events, self.started)

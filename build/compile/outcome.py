@@ -12,7 +12,6 @@ from precast.build.gpu.profile import parse_answers
 from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.signature import Signature
@@ -56,7 +55,6 @@ class Compiled:
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     inputs: Inputs = NO_INPUTS
     unsteady: tuple[str, ...] = ()
-    launch_plan: LaunchPlan | None = None
     returns: Any = None
     native: Mapping[str, Any] | None = None
     facts: KernelFacts | None = None
@@ -118,7 +116,6 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         assumed = parse_answers(header["assumed"])
         inputs = Inputs.parse(header["inputs"])
         unsteady = fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY)
-        launch_plan = None if header["launch_plan"] is None else LaunchPlan.parse(header["launch_plan"])
         returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
         facts = parse_facts(header["facts"])
         advice = fields.get(header, "advice", str, default="")
@@ -136,7 +133,6 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         assumed=assumed,
         inputs=inputs,
         unsteady=unsteady,
-        launch_plan=launch_plan,
         returns=returns,
         native=native,
         facts=facts,

@@ -18,7 +18,7 @@ from precast.build.compile.outcome import request_for
 from precast.build.errors import ClusterError
 from precast.build.gpu.profile import Profile, parse_facts
 from precast.build.inputs.sources import SourceDigests, source_digest
-from precast.build.interpreter import HERE
+from precast.build.interpreter import version_of
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_cuda
 from precast.build.link.versions import DSL
@@ -163,7 +163,7 @@ def this_builder() -> dict[str, str]:
     return {
         "host": platform.machine(),
         "CUDA": str(find_cuda()),
-        **{name: HERE.version_of(name) for name in (DSL, "apache-tvm-ffi", "precast")},
+        **{name: version_of(name) for name in (DSL, "apache-tvm-ffi", "precast")},
         **{f"code of {name.partition(':')[0]}": source_digest(name, ()) for name in (*_COMPILING, *adapter_sources())},
     }
 

@@ -15,7 +15,6 @@ from precast.build.compile.schedule import Group, Schedule, Task
 from precast.build.compile.worker import Worker
 from precast.build.gpu.profile import Profiles
 from precast.build.inputs.input_rules import InputRules
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.capacity import MemoryBudget, resident
 from precast.build.ipc.child_process import START_SECONDS, ChildLost
 from precast.build.ipc.message import Message
@@ -58,10 +57,9 @@ class Pool:
         limits: Limits,
         budget: MemoryBudget,
         rules: InputRules | None = None,
-        interpreter: Interpreter = HERE,
     ) -> None:
         self._schedule, self._limits, self._budget = schedule, limits, budget
-        self._search, self._profiles, self._rules, self._interpreter = search, profiles, rules, interpreter
+        self._search, self._profiles, self._rules = search, profiles, rules
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -134,7 +132,6 @@ class Pool:
             memory=self._limits.memory,
             rules=self._rules,
             warm_up=self._schedule.has_more(group),
-            interpreter=self._interpreter,
         )
         with self._lock:
             self._live.add(worker)

@@ -10,7 +10,6 @@ from precast.build.gpu.profile import Profile
 from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.inputs import MOST_UNSTEADY
 from precast.build.inputs.observation import Observation
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -29,7 +28,7 @@ class Worker(ChildProcess):
 
     Modules are imported from the folders of ``search`` first. ``memory`` is the number of bytes that the process may
     take; 0 means no limit. With ``warm_up`` it compiles a small kernel first, which saves time if at least two variants
-    follow. The ``interpreter`` has the compiler. ``precast.build.compile.outcome.request_for`` makes the requests. The
+    follow. ``precast.build.compile.outcome.request_for`` makes the requests. The
     ``rules`` decide which inputs a compilation has.
     """
 
@@ -43,10 +42,9 @@ class Worker(ChildProcess):
         memory: int = 0,
         rules: InputRules | None = None,
         warm_up: bool = False,
-        interpreter: Interpreter = HERE,
     ) -> None:
         self._given = frozenset(env)
-        self._rules = rules or InputRules(answers_here(search, interpreter=interpreter))
+        self._rules = rules or InputRules(answers_here(search))
         self._before: dict[object, Observation] = {}  # what the process of each module had read before it compiled
         super().__init__(
             "worker_main",
@@ -55,13 +53,10 @@ class Worker(ChildProcess):
                 "search": [str(path) for path in search],
                 "profile": profile.to_json(),
                 "warm_up": warm_up,
-                "toolkit": find_toolkit(interpreter),
+                "toolkit": find_toolkit(),
             },
-            environment=observed_environment(
-                child_environment(os.environ, target=target, env=env, interpreter=interpreter)
-            ),
+            environment=observed_environment(child_environment(os.environ, target=target, env=env)),
             memory=memory,
-            interpreter=interpreter,
         )
 
     def receive(self, seconds: float) -> Message:

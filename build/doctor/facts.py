@@ -12,8 +12,6 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from precast.build.link.versions import LIBRARIES, VARIABLE
-from precast.build.toolchains.environments import Environment
-from precast.build.toolchains.plans import Toolchains
 from precast.loader.command_line.machine_facts import (
     CachesFacts,
     DriverFacts,
@@ -49,7 +47,6 @@ class Facts:
     cuda: str = ""
     own_zstd: bool = False
     native_code: bool = True
-    toolchains: tuple[Environment, ...] = ()
 
 
 def machine_facts() -> Facts:
@@ -67,7 +64,6 @@ def machine_facts() -> Facts:
         caches=caches_facts(),
         cuda=os.environ.get(VARIABLE, ""),
         own_zstd=sys.version_info >= (3, 14) and find_spec("_zstd") is not None,
-        toolchains=tuple(Toolchains().environments()),
     )
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import csv
 import inspect
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ToolError
-from precast.build.interpreter import HERE, Interpreter
+from precast.build.interpreter import distribution, version_of
 
 
 class Distributions:
     """The installed distributions by top module. Reading their metadata is slow, so the memo keeps the table."""
 
-    def __init__(self, memo: Memo | None = None, interpreter: Interpreter = HERE) -> None:
-        self._memo, self._interpreter = memo, interpreter
+    def __init__(self, memo: Memo | None = None) -> None:
+        self._memo = memo
         self._table: dict[str, list[str]] | None = None
         self._versions: dict[str, str] = {}
         self._lists: dict[str, tuple[Path, str]] = {}
@@ -44,13 +45,13 @@ class Distributions:
         """Whether a distribution lists one of the files; one that lists no file of the module (an editable install) is
         assumed to own them all."""
         try:
-            distribution = self._interpreter.distribution(name)
+            installed = distribution(name)
         except ToolError:
             return False
         if name not in self._lists:
             self._lists[name] = (
-                Path(str(distribution.locate_file(""))).resolve(),
-                "\n" + (distribution.read_text("RECORD") or ""),
+                Path(str(installed.locate_file(""))).resolve(),
+                "\n" + (installed.read_text("RECORD") or ""),
             )
         root, listed = self._lists[name]
         inside = [f for f in files if f.is_relative_to(root)]
@@ -58,27 +59,27 @@ class Distributions:
 
     def _version(self, name: str) -> str:
         if name not in self._versions:
-            self._versions[name] = self._interpreter.version_of(name)
+            self._versions[name] = version_of(name)
         return self._versions[name]
 
     def _by_module(self) -> dict[str, list[str]]:
         if self._table is None:
-            key = memo_key(_installed(self._interpreter.folders))
+            key = memo_key(_installed(filter(None, sys.path)))
             noted = self._memo.get("installed", key) if self._memo else None
-            table = _table(noted) or _read(self._interpreter)
+            table = _table(noted) or _read()
             if self._memo and not _table(noted):
                 self._memo.put("installed", key, table)
             self._table = table
         return self._table
 
 
-def _read(interpreter: Interpreter) -> dict[str, list[str]]:
+def _read() -> dict[str, list[str]]:
     """Every distribution by its top modules. ``packages_distributions`` of Python 3.10 has only those with a file that
     few builders write."""
     table: dict[str, set[str]] = {}
-    for distribution in interpreter.distributions():
-        name = distribution.metadata["Name"]
-        for module in _top_modules(distribution):
+    for installed in distributions():
+        name = installed.metadata["Name"]
+        for module in _top_modules(installed):
             table.setdefault(module, set()).add(name)
     return {module: sorted(names) for module, names in sorted(table.items())}
 

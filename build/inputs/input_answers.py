@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from importlib.machinery import FrozenImporter
 from pathlib import Path
 
+from precast.build import interpreter
 from precast.build.disk.memo import Memo
 from precast.build.inputs.contents import Contents, kind_of
 from precast.build.inputs.inputs import Inputs, parse_names
@@ -44,9 +45,7 @@ class InputAnswers:
         self.roots = roots
         self.contents = Contents(memo)
         self.installation = Installation(roots.path, memo)
-        self._finder = ModuleFinder(
-            [Path(folder) for folder in roots.search], roots.path, standard=True, hooks=not roots.interpreter.isolated
-        )
+        self._finder = ModuleFinder([Path(folder) for folder in roots.search], roots.path, standard=True)
         self._found: dict[str, str | None] = {}
         self._digests: dict[tuple[str, ...], str] = {}
         self._kinds: dict[str, Callable[[str], str | None]] = {
@@ -176,7 +175,7 @@ class InputAnswers:
     def _python(self, _: str) -> str:
         optimised = self.roots.environment.get("PYTHONOPTIMIZE")
         startup = self._startup()
-        return " ".join(filter(None, (self.roots.interpreter.version, optimised and f"optimised {optimised}", startup)))
+        return " ".join(filter(None, (interpreter.VERSION, optimised and f"optimised {optimised}", startup)))
 
     def _startup(self) -> str:
         """The code of ``.pth`` files that no distribution owns: Python runs it before anything can be observed."""

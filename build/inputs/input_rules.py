@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -60,9 +61,7 @@ class InputRules:
 
     def __init__(self, answers: InputAnswers) -> None:
         self._answers = answers
-        own = answers.roots.interpreter.precast
-        own = os.path.join(own, "precast") if own else _OWN
-        self._machinery = tuple(os.path.join(own, room, "") for room in _MACHINERY)
+        self._machinery = tuple(os.path.join(_OWN, room, "") for room in _MACHINERY)
         self._modules: dict[LoadedModule, _Found] = {}
         self._databases = Databases()
         self._files: dict[tuple[str, str, bool], str] = {}
@@ -179,7 +178,7 @@ class InputRules:
         if ask.kind in ("file", "folder") or (ask.kind in ("exists", "link") and by_author):
             yield from self._file(observation, ask.kind, ask.what, ask if by_author else None)
         elif ask.kind in ("library", "program") and ask.what.startswith("/"):
-            if os.path.realpath(ask.what) == os.path.realpath(self._answers.roots.interpreter.executable):
+            if os.path.realpath(ask.what) == os.path.realpath(sys.executable):
                 return  # the version of Python is an input already
             yield from self._file(observation, "file", ask.what, ask if by_author else None)
         elif ask.kind == "variable":

@@ -37,16 +37,14 @@ class ModuleFinder:
     """Finds the files of modules the way the import system would, importing nothing.
 
     ``path`` is searched after the search folders. Modules of the standard library are only found with ``standard``.
-    With ``hooks``, the finders of this process are used, too: editable installs have their own finders.
+    The finders of this process are used, too: editable installs have their own.
     """
 
-    def __init__(
-        self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False, hooks: bool = True
-    ) -> None:
+    def __init__(self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False) -> None:
         self.roots = tuple(folder.resolve() for folder in search)
         self._path = [*map(str, search), *path]
         self._standard = standard
-        self._finders = [f for f in sys.meta_path if f is not PathFinder] if hooks else []
+        self._finders = [f for f in sys.meta_path if f is not PathFinder]
         self._specs: dict[str, ModuleSpec | None] = {}
         self._modules: dict[str, FoundModule] = {}
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from precast.build.interpreter import HERE, Interpreter
+from precast.build import interpreter
 
 PYTHON = "python"
 TEMPORARY = "temporary"
@@ -36,13 +36,11 @@ class Roots:
         search: Sequence[Path | str],
         path: Sequence[str],
         environment: Mapping[str, str],
-        interpreter: Interpreter = HERE,
     ) -> None:
-        self.interpreter = interpreter
         self.search = tuple(os.path.abspath(folder) for folder in search)
         self.path = tuple(dict.fromkeys(os.path.abspath(folder) for folder in path))
         self.environment = environment
-        self._folders = {PYTHON: interpreter.standard}
+        self._folders = {PYTHON: interpreter.STANDARD}
         numbers: dict[str, int] = {}
         standard: list[str] = []
         searched = [("search", folder) for folder in self.search]
@@ -58,12 +56,8 @@ class Roots:
         self._folders[WORKING] = _working_folder()  # only of files that code names relative to it
 
     @classmethod
-    def here(
-        cls, search: Sequence[Path | str], environment: Mapping[str, str], interpreter: Interpreter = HERE
-    ) -> Roots:
+    def here(cls, search: Sequence[Path | str], environment: Mapping[str, str]) -> Roots:
         """The roots of a child process of this one with these search folders and this environment."""
-        if interpreter.isolated:
-            return cls(search, interpreter.folders, environment, interpreter)
         first = sys.path[:1] if not getattr(sys.flags, "safe_path", False) else []
         started = {os.getcwd(), os.path.dirname(os.path.realpath(sys.argv[0]))}  # a child does not import from there
         path = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,6 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
 from precast.build.inputs.distributions import Distributions
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
-from precast.build.interpreter import HERE, Interpreter
 
 _Stamp = tuple[int, int, int]
 
@@ -53,10 +53,10 @@ def source_digest(source: str, search: Sequence[Path]) -> str:
 class SourceDigests:
     """The sources of one build: each file is read once, so that all keys use the same moment."""
 
-    def __init__(self, search: Sequence[Path], memo: Memo | None = None, interpreter: Interpreter = HERE) -> None:
+    def __init__(self, search: Sequence[Path], memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
-        self._finder = ModuleFinder(tuple(search), interpreter.folders, hooks=not interpreter.isolated)
-        self._distributions = Distributions(memo, interpreter)
+        self._finder = ModuleFinder(tuple(search), filter(None, sys.path))
+        self._distributions = Distributions(memo)
         self._memo = memo
         self._read: dict[FoundModule, _Read] = {}
         self._sources: dict[str, _Source] = {}

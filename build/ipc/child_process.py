@@ -13,12 +13,12 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.capacity import resident
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
@@ -64,13 +64,12 @@ class ChildProcess:
         settings: Mapping[str, Any],
         environment: Mapping[str, str],
         memory: int = 0,
-        interpreter: Interpreter = HERE,
     ) -> None:
         self._name, self._memory = name, memory
         self._gone = self._ready = False
         self._stopped = StopTimer(_STOPPED_SECONDS)
         self._sent, self._replied = -1, 0  # the settings are request 0
-        self._process, self._replies = start_process(module, environment, interpreter)
+        self._process, self._replies = start_process(module, environment)
         mark = f"\0{secrets.token_hex(8)}\0"  # random, so that no module prints it by chance
         self._tail = OutputTail(mark.encode())
         assert self._process.stdout is not None
@@ -213,14 +212,12 @@ class ChildProcess:
                 self._tail.feed(chunk)
 
 
-def start_process(
-    module: str, environment: Mapping[str, str], interpreter: Interpreter
-) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+def start_process(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], BinaryIO]:
     """The process, in a separate session, so that its descendants can be ended with it; and the pipe of its replies."""
     replies, theirs = os.pipe()
     try:
         process = subprocess.Popen(
-            [interpreter.executable, "-m", f"precast.build.child.{module}", "--reply-fd", str(theirs)],
+            [sys.executable, "-m", f"precast.build.child.{module}", "--reply-fd", str(theirs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

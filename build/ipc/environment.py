@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from precast.build.interpreter import HERE, Interpreter
 from precast.loader.contract.diagnostics.variables import VARIABLES as WATCHING
 from precast.loader.contract.format.patterns import NAME
 from precast.loader.contract.format.target import Target
@@ -112,7 +111,6 @@ def child_environment(
     target: Target | None = None,
     env: Mapping[str, str] | None = None,
     gpu: bool = False,
-    interpreter: Interpreter = HERE,
 ) -> dict[str, str]:
     """The environment of a child process: what it inherits from ``base``, then the defaults, then ``env``.
 
@@ -129,13 +127,8 @@ def child_environment(
     for name in WATCHING:  # for services: a log must not be an input of a compilation
         variables.pop(name, None)
     variables.pop(HERMETIC, None)  # only what a key covers makes a compilation hermetic
-    variables = interpreter.environment(variables)
     variables |= DEFAULTS
     variables |= env or {}
-    if interpreter.isolated and env and "PYTHONPATH" in env:
-        variables["PYTHONPATH"] = (
-            f"{interpreter.precast}:{env['PYTHONPATH']}"  # what the manifest adds comes after precast
-        )
     variables |= FIXED
     if target is not None:
         variables |= {"CUTE_DSL_ARCH": str(target), "CUTE_DSL_ENABLE_TVM_FFI": "1"}

@@ -13,7 +13,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 from precast.build.errors import ToolError
-from precast.build.interpreter import HERE, Interpreter
+from precast.build.interpreter import distribution, version_of
 from precast.build.link.versions import (
     DSL,
     LIBRARIES,
@@ -26,8 +26,6 @@ from precast.build.link.versions import (
 )
 from precast.loader.contract.format.index import Index
 
-LOCK = "lock"  # the digest of what is locked, where a toolchain is
-LOCKED = "lock/"  # before the name of each distribution that is
 PROGRAMS = ("gcc", "ld")  # each host has its own, while packages are the same for all
 
 
@@ -54,11 +52,8 @@ class Toolchain:
 
 
 @functools.cache
-def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
+def find_toolchain() -> Toolchain:
     """Find every part, or raise a ToolError that says what to install.
-
-    The compiler and what is linked with it are those of the interpreter; gcc, and what reads device code, are this
-    machine's. The versions are of all that is locked there, too.
 
     >>> find_toolchain().versions["nvidia-cutlass-dsl"]
     '4.8.1'
@@ -66,64 +61,59 @@ def find_toolchain(interpreter: Interpreter = HERE) -> Toolchain:
     gcc = program("gcc")
     ld = Path(_output(gcc, "-print-prog-name=ld"))
     ld = ld if ld.is_absolute() else program(str(ld))
-    cuda = find_cuda(interpreter)
-    versions = compiler_versions(interpreter)
+    cuda = find_cuda()
+    versions = compiler_versions()
     versions["gcc"] = _output(gcc, "-dumpfullversion", "-dumpversion")
     versions["ld"] = _output(ld, "--version").splitlines()[0]
-    versions |= {f"{LOCKED}{name}": version for name, version in interpreter.locked}
-    versions |= {LOCK: interpreter.lock, f"{LOCKED}python": interpreter.version} if interpreter.lock else {}
-    libraries = interpreter.distribution(LIBRARIES[cuda])
+    libraries = distribution(LIBRARIES[cuda])
     return Toolchain(
         gcc=gcc,
         ld=ld,
-        cuobjdump=_file(HERE.distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
+        cuobjdump=_file(distribution("nvidia-cuda-cuobjdump"), "cuobjdump"),
         nvdisasm=_optional("nvidia-cuda-nvdisasm", "nvdisasm"),
         archive=_file(libraries, "libcuda_dialect_runtime_static.a"),
-        ffi=ffi_folder(interpreter),
+        ffi=ffi_folder(),
         versions=versions,
         cuda=cuda,
     )
 
 
-def ffi_folder(interpreter: Interpreter = HERE) -> Path:
+def ffi_folder() -> Path:
     """Where the libraries of TVM-FFI are, which need no compiler.
 
     >>> (ffi_folder() / "libtvm_ffi.so").is_file()
     True
     """
-    return _file(interpreter.distribution("apache-tvm-ffi"), "libtvm_ffi.so").parent
+    return _file(distribution("apache-tvm-ffi"), "libtvm_ffi.so").parent
 
 
-def find_cuda(interpreter: Interpreter = HERE) -> int:
-    """The major version of CUDA that is built for: the one that is installed, or here the one that the caller requests.
+def find_cuda() -> int:
+    """The major version of CUDA that is built for: the one that is installed, or that the caller requests.
 
     >>> find_cuda()
     12
     """
-    installed = {cuda for cuda, name in LIBRARIES.items() if interpreter.version_of(name)}
-    if interpreter.isolated and not installed:
-        names = " or ".join(LIBRARIES.values())
-        raise ToolError(f"the toolchain in {interpreter.executable} has no {names}: add one to its lock")
-    return choose_cuda(installed, "" if interpreter.isolated else os.environ.get(VARIABLE, ""))
+    installed = {cuda for cuda, name in LIBRARIES.items() if version_of(name)}
+    return choose_cuda(installed, os.environ.get(VARIABLE, ""))
 
 
-def find_toolkit(interpreter: Interpreter = HERE) -> int:
+def find_toolkit() -> int:
     """The CUDA toolkit of the compiler's libraries, as a driver numbers it.
 
     >>> find_toolkit()
     12090
     """
-    return toolkit_number(find_cuda(interpreter), release_of(interpreter.version_of(DSL)))
+    return toolkit_number(find_cuda(), release_of(version_of(DSL)))
 
 
-def compiler_versions(interpreter: Interpreter = HERE) -> dict[str, str]:
+def compiler_versions() -> dict[str, str]:
     """The versions of the compiler, of TVM-FFI, and of the CUDA toolkit that the compiler's libraries were made with.
 
     >>> compiler_versions()["cuda"]
     '12.9'
     """
-    cuda = find_cuda(interpreter)
-    versions = {name: interpreter.distribution(name).version for name in (DSL, "apache-tvm-ffi")}
+    cuda = find_cuda()
+    versions = {name: distribution(name).version for name in (DSL, "apache-tvm-ffi")}
     return {**versions, "cuda": toolkit(cuda, release_of(versions[DSL]))}
 
 
@@ -139,7 +129,7 @@ def ffi_headers() -> Path:
     >>> (ffi_headers() / "tvm" / "ffi" / "c_api.h").is_file()
     True
     """
-    return _file(HERE.distribution("apache-tvm-ffi"), "c_api.h").parents[2]
+    return _file(distribution("apache-tvm-ffi"), "c_api.h").parents[2]
 
 
 def by_host(index: Index) -> dict[str, dict[str, str]]:
@@ -195,6 +185,6 @@ def _file(package: Distribution, name: str) -> Path:
 
 def _optional(package: str, name: str) -> Path | None:
     try:
-        return _file(HERE.distribution(package), name)
+        return _file(distribution(package), name)
     except ToolError:
         return None

@@ -14,7 +14,6 @@ from typing import Any
 
 from precast.build.errors import DescribeError
 from precast.build.inputs.observation import Observation
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -84,7 +83,6 @@ def describing(
     *,
     env: Mapping[str, str] | None = None,
     limit: float = TIME_LIMIT,
-    interpreter: Interpreter = HERE,
 ) -> Iterator[Describer]:
     """A child process that imports from ``search`` as if it compiled for ``target`` under ``env``.
 
@@ -94,10 +92,7 @@ def describing(
         "describer_main",
         name=_NAME,
         settings={"target": str(target), "search": [str(folder) for folder in search]},
-        environment=observed_environment(
-            child_environment(os.environ, target=target, env=env, interpreter=interpreter)
-        ),
-        interpreter=interpreter,
+        environment=observed_environment(child_environment(os.environ, target=target, env=env)),
     ) as child:
         yield Describer(child, limit)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +18,6 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
@@ -38,8 +38,6 @@ _READERS = (
     "precast.loader.contract.format.config",
 )
 
-_IN_A_TOOLCHAIN = "; what is missing in the manifest's toolchain goes into its 'requirements'"
-
 
 class DescriptionCache:
     """Descriptions of kernels. A child process imports a kernel only if the memo has no description of it.
@@ -54,12 +52,10 @@ class DescriptionCache:
         *,
         notes: Memo | None,
         answers: InputAnswers,
-        interpreter: Interpreter = HERE,
     ) -> None:
         self._search, self._target = search, target
         self._notes = ObservedMemo(notes, answers) if notes else None
-        self._interpreter = interpreter
-        self._sources = SourceDigests(search, notes, interpreter)
+        self._sources = SourceDigests(search, notes)
         self._stack = ExitStack()
         self._children: dict[Environment, Describer] = {}
         self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the memo, or ""
@@ -86,8 +82,6 @@ class DescriptionCache:
         }
         for env, group in _by_env((kernel, kernel.env) for kernel in unique if kernel not in descriptions).items():
             for kernel, answer in self._child(env).describe(group).items():
-                if self._interpreter.isolated and isinstance(answer, NotDescribed):
-                    answer = NotDescribed(f"{answer.reason}{_IN_A_TOOLCHAIN}")
                 descriptions[kernel] = answer
                 if isinstance(answer, Description):
                     self._note("kernels", keys[kernel], _to_json(answer), env)
@@ -153,7 +147,7 @@ class DescriptionCache:
             function = str(
                 FunctionRef.parse(kernel.source)
                 if kernel.source
-                else find(kernel.op or "", self._interpreter.entry_points(KERNELS))
+                else find(kernel.op or "", entry_points(group=KERNELS))
             )
             digest = self._sources.digest(function)
             return memo_key(kernel.op, function, kernel.env, digest, str(self._target), self._reading())
@@ -162,9 +156,8 @@ class DescriptionCache:
 
     def _reading(self) -> list[Any]:
         if not self._readers:
-            versions = list(compiler_versions(self._interpreter).values())
-            versions += [self._interpreter.lock] if self._interpreter.lock else []
-            adapters = sorted({point.value for point in self._interpreter.entry_points(ADAPTERS)})
+            versions = list(compiler_versions().values())
+            adapters = sorted({point.value for point in entry_points(group=ADAPTERS)})
             self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapters))]
         return self._readers
 
@@ -177,7 +170,7 @@ class DescriptionCache:
 
     def _child(self, env: Environment) -> Describer:
         if env not in self._children:
-            child = describing(self._search, self._target, env=dict(env), interpreter=self._interpreter)
+            child = describing(self._search, self._target, env=dict(env))
             self._children[env] = self._stack.enter_context(child)
         return self._children[env]
 

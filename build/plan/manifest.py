@@ -36,7 +36,6 @@ from precast.build.ipc.environment import why_reserved
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
 from precast.build.plan.problems import Problem, parse_problems
 from precast.build.plan.program import Program, parse_program
-from precast.build.plan.toolchain_spec import ToolchainSpec, parse_toolchain
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.kernels.authoring.declare import SPEED_FACTS
@@ -140,7 +139,6 @@ class Manifest:
     search: tuple[Path, ...] = ()
     profiles: tuple[str, ...] = ()
     tuning: tuple[TuningPath, ...] = ()
-    toolchain: ToolchainSpec | None = None  # None: what is installed where the build runs
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -357,7 +355,6 @@ _ROOT: Mapping[str, Callable[[Node, Path], Any]] = {
     "path": lambda node, base: yaml_fields.some(node, lambda item: _folder(item, base)),
     "profiles": lambda node, base: yaml_fields.some(node, _profile),
     "tuning": _tuning,
-    "toolchain": parse_toolchain,
 }
 """The fields at the top, beside targets and kernels, with what reads them."""
 _FIELDS = {"path": "search"}

@@ -23,10 +23,6 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
             "Files of measurements, relative to the manifest: one, or a list. Every build puts the measurements of its "
             "variants into the cache. `precast tune measure` writes such files."
         ),
-        "toolchain": (
-            "The compiler and the libraries that its kernels are built with, in a separate environment: a mapping "
-            "with the fields below. If left out, those that are installed where the build runs."
-        ),
         "kernels": "The entries: a list with at least one. Required.",
     }
 )

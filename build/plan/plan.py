@@ -10,7 +10,6 @@ from typing import Any
 
 from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, Profiles, profile_of
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.measurements.tuning_file import TuningFile
 from precast.build.plan.description import Described, Description, NotDescribed
 from precast.build.plan.manifest import Entry, Manifest
@@ -49,10 +48,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that one build makes. ``search`` has the folders that workers import users' modules from.
-
-    All variants are compiled by the compiler of one ``interpreter``: each toolchain has its own plan.
-    """
+    """Everything that one build makes. ``search`` has the folders that workers import users' modules from."""
 
     name: str
     variants: tuple[Variant, ...]  # sorted by op, target and config; for several GPUs in the order of the profiles
@@ -61,7 +57,6 @@ class Plan:
     skipped: tuple[Skipped, ...] = ()
     profiles: Profiles = field(default_factory=Profiles)
     tuning: TuningFile = field(default_factory=TuningFile)  # measurements of its variants, for the index
-    interpreter: Interpreter = HERE
 
 
 def make_plan(

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from precast.build.disk.memo import Memo
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profiles, profile_of
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.child_inputs import answers_here
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
@@ -55,26 +54,20 @@ def plan_of(
     name: str = "",
     profiles: Profiles | None = None,
     notes: Memo | None = None,
-    interpreter: Interpreter = HERE,
 ) -> Plan:
     """The plan of manifests. Their programs are run first, without a GPU.
 
-    Kernels are described and compiled by this ``interpreter``. ``profiles`` are the GPUs to build for, in place of
+    ``profiles`` are the GPUs to build for, in place of
     those that the manifests name. A kernel that ``notes`` describe is not imported.
     """
-    for manifest in manifests:
-        if manifest.toolchain is not None and not interpreter.isolated:
-            raise ManifestError("this toolchain was not used for the plan: report this", manifest.toolchain.location)
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
-    answers = answers_here(search, notes, interpreter)
-    manifests = record_programs(
-        manifests, targets=targets, profiles=assumed, notes=notes, interpreter=interpreter, answers=answers
-    )
+    answers = answers_here(search, notes)
+    manifests = record_programs(manifests, targets=targets, profiles=assumed, notes=notes, answers=answers)
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with DescriptionCache(search, first, notes=notes, answers=answers, interpreter=interpreter) as descriptions:
+    with DescriptionCache(search, first, notes=notes, answers=answers) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
         plan = make_plan(
             manifests,
@@ -85,7 +78,26 @@ def plan_of(
             name=name,
             profiles=profiles,
         )
-    return replace(plan, tuning=read_tuning(manifests), interpreter=interpreter)
+    return replace(plan, tuning=read_tuning(manifests))
+
+
+def plan_of_files(
+    paths: Sequence[Path],
+    *,
+    targets: Sequence[str] = (),
+    name: str = "",
+    profiles: Profiles | None = None,
+    notes: Memo | None = None,
+    passed: Mapping[str, str] = _NOTHING,
+    emit: Sequence[str] = (),
+    retarget: Sequence[str] = (),
+) -> Plan:
+    """The plan of manifest files, for some ``targets`` or for all that they name.
+
+    The other arguments are those of ``read_manifests`` and ``plan_of``.
+    """
+    manifests = read_manifests(paths, name=name, passed=passed, emit=emit, retarget=retarget)
+    return plan_of(manifests, targets=tuple(map(Target.parse, targets)), name=name, profiles=profiles, notes=notes)
 
 
 def read_retarget(texts: Sequence[str]) -> dict[Target, Target]:

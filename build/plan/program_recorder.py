@@ -22,7 +22,6 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.observed_memo import ObservedMemo
 from precast.build.inputs.sources import SourceDigests
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc.capacity import default_jobs
 from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildLost, ChildProcess
@@ -60,7 +59,6 @@ class Run:
     target: Target
     profile: Profile
     rows: tuple[Row, ...]
-    interpreter: Interpreter = HERE
 
     @property
     def requests(self) -> tuple[dict[str, Any], ...]:
@@ -84,14 +82,13 @@ def record_programs(
     targets: Sequence[Target],
     profiles: Profiles,
     notes: Memo | None,
-    interpreter: Interpreter = HERE,
     answers: InputAnswers | None = None,
 ) -> list[Manifest]:
     """Manifests whose programs have been replaced by entries of the kernels that they request.
 
     A kernel that several programs request is built once. ``answers`` has the values of inputs at this moment.
     """
-    runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles, interpreter)]
+    runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles)]
     recordings = _recordings(runs, notes, answers) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
@@ -119,9 +116,7 @@ def _replaced(manifest: Manifest, replacements: Sequence[tuple[Run, Entry]]) -> 
             yield from (new for run, new in replacements if run.entry is entry)
 
 
-def _runs(
-    entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles: Profiles, interpreter: Interpreter
-) -> Iterator[Run]:
+def _runs(entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles: Profiles) -> Iterator[Run]:
     if entry.program is None:
         return
     program = entry.program
@@ -137,7 +132,6 @@ def _runs(
                 target=target,
                 profile=profile,
                 rows=rows,
-                interpreter=interpreter,
             )
 
 
@@ -184,10 +178,7 @@ def _start(run: Run) -> ChildProcess:
             "folder": str(run.manifest.path.absolute().parent),
             "observed": not isinstance(run.program, Script),
         },
-        environment=observed_environment(
-            child_environment(os.environ, target=run.target, env=dict(run.env), interpreter=run.interpreter)
-        ),
-        interpreter=run.interpreter,
+        environment=observed_environment(child_environment(os.environ, target=run.target, env=dict(run.env))),
     )
     child.send(Message({"runs": list(run.requests)}))
     return child
@@ -249,7 +240,7 @@ def _memos(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None
         search = run.manifest.search
         if search not in memos:
             same = answers is not None and answers.roots.search == tuple(map(os.path.abspath, search))
-            here = answers if answers is not None and same else answers_here(search, notes, run.interpreter)
+            here = answers if answers is not None and same else answers_here(search, notes)
             memos[search] = ObservedMemo(notes, here)
     return [memos[run.manifest.search] for run in runs]
 
@@ -271,7 +262,7 @@ def _note_keys(runs: Sequence[Run], notes: Memo | None) -> list[str]:
     for run in runs:
         search = run.manifest.search
         if search not in digests:
-            digests[search] = SourceDigests(search, notes, run.interpreter)
+            digests[search] = SourceDigests(search, notes)
         keys.append(_note_key(run, digests[search]))
     return keys
 
@@ -281,19 +272,16 @@ def _note_key(run: Run, sources: SourceDigests) -> str:
         return ""
     try:
         digests = [sources.digest(source) for source in (run.program.place, *_READERS)]
-        versions = _versions(run.interpreter)
-        guards = [] if run.interpreter.isolated else list(_guards(run.program.libraries))  # its lock covers them
+        versions = _versions()
+        guards = list(_guards(run.program.libraries))
     except (PrecastError, OSError):
         return ""  # the child process reports the error
     return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, versions, guards)
 
 
-def _versions(interpreter: Interpreter) -> list[str]:
+def _versions() -> list[str]:
     """The versions of the compiler and of its CUDA; none if it is not installed."""
-    if not interpreter.isolated and find_spec("cutlass") is None:
-        return []
-    versions = list(compiler_versions(interpreter).values())
-    return [*versions, interpreter.lock] if interpreter.lock else versions
+    return [] if find_spec("cutlass") is None else list(compiler_versions().values())
 
 
 def _guards(libraries: Iterable[str]) -> Iterator[list[str]]:

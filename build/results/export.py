@@ -19,7 +19,6 @@ from precast.build.disk.scratch import temporary_folder, write_output
 from precast.build.errors import Location, ObjectError, StoreError
 from precast.build.gpu.gpu_table import Fact
 from precast.build.gpu.profile import Profile, parse_answers, profile_of
-from precast.build.interpreter import HERE
 from precast.build.ipc.child_process import ChildLost
 from precast.build.ipc.message import Message
 from precast.build.link import elf
@@ -74,7 +73,7 @@ def export(
 
     ``kernel_script`` adds a file with ``kernel_fn``, ``reference_fn`` and ``get_inputs``.
     """
-    toolchain = find_toolchain(plan.interpreter if plan else HERE)
+    toolchain = find_toolchain()
     name = artifact.symbol.removeprefix(_ENTRY)[:80] if artifact.kind == "object" else f"{op}_{artifact.key[:16]}"
     content = cache.read(artifact.blob)
     cubins = _device_code(toolchain, content, artifact)
@@ -165,8 +164,7 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
     variant = _variant(op, artifact, plan)
     with temporary_folder() as folder:
         env = {**variant.env, "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(folder)}
-        search, interpreter = (plan.search, plan.interpreter) if plan else ((), HERE)
-        worker = Worker(variant.target, env, search, _profile(artifact), interpreter=interpreter)
+        worker = Worker(variant.target, env, plan.search if plan else (), _profile(artifact))
         try:
             worker.send(Message(request_for(variant, _SECONDS)))
             outcome = outcome_of(variant, worker.receive(_SECONDS), worker.output)

@@ -80,8 +80,8 @@ def reproduce(
     """
     cache, toolchain, sources = (
         CacheContents.open(path),
-        find_toolchain(plan.interpreter),
-        SourceDigests(plan.search, None, plan.interpreter),
+        find_toolchain(),
+        SourceDigests(plan.search),
     )
     runtime = link_runtime(toolchain)
     host = runtime.host.arch

@@ -8,7 +8,6 @@ from precast.build.gpu.gpu_table import GPUS
 from precast.build.gpu.profile import CAPABILITIES, facts_of
 from precast.build.plan import manifest, program
 from precast.build.plan.manifest_fields import FIELDS_OF_KIND
-from precast.build.plan.toolchain_spec import CUDAS, DSL_VERSION, PYTHON, REQUIREMENT
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.schemas.schema_parts import (
     Schema,
@@ -37,30 +36,13 @@ def manifest_schema() -> Schema:
             "profiles": one_or_more(_known_gpu(), "The GPUs to build for, where a kernel queries its GPU."),
             "path": one_or_more(line(), "Folders, relative to this file, to import one's own modules from."),
             "tuning": one_or_more(line(), "Files of measurements, relative to this file, to put into the cache."),
-            "toolchain": _toolchain(),
             "kernels": {**entries, "description": "What to build."},
         },
-        optional=("targets", "profiles", "path", "tuning", "toolchain"),
+        optional=("targets", "profiles", "path", "tuning"),
     )
     scalar = {"type": ["string", "number", "boolean", "null"]}
     value = {"anyOf": [scalar, {"type": "array", "items": {"$ref": "#/$defs/value"}}]}
     return document("precast manifest", root, {"entry": _entry(), "value": value, **_arguments()})
-
-
-def _toolchain() -> Schema:
-    parts = {
-        "dsl": text_of(DSL_VERSION, "The version of the DSL."),
-        "cuda": {"enum": list(CUDAS), "description": "The CUDA major version that the DSL compiles with."},
-        "requirements": one_or_more(text_of(REQUIREMENT), "The distributions that its kernels need beside the DSL."),
-        "python": text_of(PYTHON, "The version of Python, such as 3.12 or >=3.12."),
-        "lock": {**line(), "description": "A file with every distribution, its version and its digests."},
-    }
-    schema = object_of(parts, optional=tuple(parts))
-    schema["anyOf"] = [{"required": [name]} for name in ("dsl", "requirements", "lock")]
-    schema["dependentSchemas"] = {
-        "lock": {"not": {"anyOf": [{"required": [n]} for n in ("dsl", "cuda", "requirements")]}}
-    }
-    return {**schema, "description": "The compiler and the libraries to build with, in an environment of their own."}
 
 
 def _entry() -> Schema:

@@ -20,7 +20,7 @@ from typing import Any
 from precast.build.errors import ToolError
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
-from precast.build.link.toolchain import LOCK, Toolchain
+from precast.build.link.toolchain import Toolchain
 from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
 from precast.loader.attach import SHIPPED
@@ -59,8 +59,6 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
         "link": (*FLAGS, *toolchain.release.libraries),
         "tools": {name: toolchain.versions[name] for name in (DSL, "apache-tvm-ffi", "ld")},
     }
-    if LOCK in toolchain.versions:
-        parts["lock"] = toolchain.versions[LOCK]
     library = variant.source.partition("@")[2]
     if library:
         parts["seam"] = dict(seam_digests(library))
@@ -71,8 +69,8 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
 def seam_digests(library: str) -> Mapping[str, str | None]:
     """The digest of each file that decides how a compile function of an attached library is run.
 
-    None stands for a library that this Python does not declare: only a toolchain has it, whose lock is in the key. Each
-    file is read once, so that all keys of a build are of the same moment.
+    None stands for a library that this Python does not declare. Each file is read once, so that all keys of a build are
+    of the same moment.
 
     >>> "precast.loader.attach.libraries.quack" in seam_digests("quack"), seam_digests("unheard_of")["unheard_of"]
     (True, None)

@@ -108,9 +108,8 @@ class Record:
                 }
             )
             parts += [product.obj, product.library, *product.cubins]
-        if any(product.ptx for product in self.products):  # last: earlier versions read the parts before it
-            header["ptx"] = [len(product.ptx) for product in self.products]
-            parts.append(b"".join(product.ptx for product in self.products))
+        header["ptx"] = [len(product.ptx) for product in self.products]
+        parts.append(b"".join(product.ptx for product in self.products))
         body = Message(header, tuple(parts)).encode()
         return hashlib.sha256(body).digest() + body
 
@@ -126,8 +125,7 @@ class Record:
             raise FormatError("the record has another key", "key")
         parts = list(message.parts)
         products = fields.items(header, "products", lambda value: _product(value, parts), most=64)
-        if "ptx" in header:
-            products = _with_ptx(products, fields.items(header, "ptx", _size, most=64), parts)
+        products = _with_ptx(products, fields.items(header, "ptx", _size, most=64), parts)
         return cls(
             key=key,
             products=products,

@@ -32,9 +32,9 @@ def manifest_files(paths: Iterable[Path], notes: Memo) -> frozenset[str]:
 
 def plan_files(plan: Plan, store: Store) -> frozenset[str]:
     """The files and folders that the variants of a plan were made of, when they were last built."""
-    answers = answers_here(plan.search, store.notes, plan.interpreter)
-    sources = SourceDigests(plan.search, store.notes, plan.interpreter)
-    toolchain = find_toolchain(plan.interpreter)
+    answers = answers_here(plan.search, store.notes)
+    sources = SourceDigests(plan.search, store.notes)
+    toolchain = find_toolchain()
     names: set[str] = set()
     for variant in plan.variants:
         key = variant_key(variant, toolchain, sources.digest(variant.source))
@@ -52,8 +52,6 @@ def _named(path: Path, notes: Memo) -> Iterator[Path]:
         return
     yield from manifest.search
     yield from (tuning.path for tuning in manifest.tuning)
-    if manifest.toolchain is not None and manifest.toolchain.lock is not None:
-        yield manifest.toolchain.lock
     yield from _modules(manifest, notes)
 
 

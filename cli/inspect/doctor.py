@@ -17,7 +17,6 @@ from precast.build.errors import ToolError
 from precast.build.link.versions import DSL, LIBRARIES, RELEASES, VARIABLE, choose_cuda, known_versions, release_of
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result, terminal_width
-from precast.cli.shared.toolchain_text import line_of
 from precast.loader.command_line.checks import (
     Check,
     cache_checks,
@@ -44,7 +43,7 @@ def judge(facts: Facts) -> tuple[Check, ...]:
     return (
         *system_checks(facts.python, facts.system, facts.processor, facts.glibc, _LIBC),
         *_packages(facts), *_tools(facts), *_compiler(facts),
-        *device_checks(facts.driver, _chosen(facts)), *cache_checks(facts.caches), *_toolchains(facts),
+        *device_checks(facts.driver, _chosen(facts)), *cache_checks(facts.caches),
     )  # fmt: skip
 
 
@@ -100,9 +99,3 @@ def _compiler(facts: Facts) -> Iterator[Check]:
         return
     others = " and ".join(str(version) for version in _installed(facts) if version != cuda)
     yield Check("CUDA", "ok", f"{cuda}; {VARIABLE} selects {others}" if others else str(cuda))
-
-
-def _toolchains(facts: Facts) -> Iterator[Check]:
-    for toolchain in facts.toolchains:
-        name, _, seen = line_of(toolchain).partition("  ")
-        yield Check(f"toolchain {name}", "ok", f"{seen}; to remove it: precast toolchains --remove {name}")

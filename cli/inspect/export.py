@@ -37,9 +37,9 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     from precast.build.disk.output_folder import check_output_folder
+    from precast.build.plan.planner import plan_of_files
     from precast.build.results.export import export
     from precast.build.store.store import Store
-    from precast.build.toolchains.plans import plans_of_files
     from precast.loader.resolve.cache import Cache
 
     check_output_folder(output)
@@ -49,9 +49,7 @@ def command(
         keys = ", ".join(artifact.key[:16] for _, artifact in selected[:10])
         raise NoSuchArtifact(f"{key!r} has {len(selected)} artifacts: give the key of one, such as {keys}")
     ((op, artifact),) = selected
-    plans = plans_of_files(manifest) if manifest else ()
-    # Manifests of several toolchains have several plans: take that whose name the cache has.
-    plan = next((plan for plan in plans if plan.name == opened.name), next(iter(plans), None))
+    plan = plan_of_files(manifest) if manifest else None
     exported = export(opened, op, artifact, store=Store(store_folder(store)), plan=plan, kernel_script=kernel_script)
     exported.write(output)
     for kind, reason in exported.left_out.items():

@@ -1,8 +1,7 @@
 """Compile the variants of manifests into a cache.
 
-Manifests with different toolchains get a cache each, in CACHE/NAME. Exit status 1 means that some variants failed;
-the cache holds the others. With --watch, the files that the variants are made of are watched, and each round prints
-one line.
+Exit status 1 means that some variants failed; the cache holds the others. With --watch, the files that the variants
+are made of are watched, and each round prints one line.
 """
 
 from __future__ import annotations
@@ -67,8 +66,6 @@ def command(
     pass_env: options.PassEnv = None,
     hermetic: options.Hermetic = False,
     emit: options.Emit = None,
-    find_links: options.FindLinks = None,
-    offline: options.Offline = False,
     dictionary: Annotated[
         Path | None,
         Option(
@@ -109,8 +106,6 @@ def command(
                 pass_env=pass_env,
                 hermetic=hermetic,
                 emit=emit,
-                find_links=find_links,
-                offline=offline,
             ),
             output=chosen.folder,
             shard=Shard.parse(shard) if shard else None,
@@ -134,11 +129,9 @@ def command(
         from precast.cli.shared.builds.rounds import Watch
 
         Watch(request, verbose=verbose, as_json=as_json).run()
-    complete = True
-    for result in request().run():
-        print_report(*result, as_json=as_json, verbose=verbose)
-        complete &= result.report.complete
-    if not complete:
+    result = request().run()
+    print_report(*result, as_json=as_json, verbose=verbose)
+    if not result.report.complete:
         raise typer.Exit(1)
 
 

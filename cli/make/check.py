@@ -14,7 +14,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
-from precast.cli.shared.output import count, print_result_of_each, size
+from precast.cli.shared.output import count, print_result, size
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
 
@@ -29,8 +29,6 @@ def command(
     pass_env: options.PassEnv = None,
     hermetic: options.Hermetic = False,
     emit: options.Emit = None,
-    find_links: options.FindLinks = None,
-    offline: options.Offline = False,
     profile: options.Profile = None,
     as_json: options.Json = False,
 ) -> None:
@@ -41,28 +39,24 @@ def command(
     from precast.build.ipc.child_inputs import answers_here
     from precast.build.store.lookup import Lookup
     from precast.build.store.store import Store
-    from precast.build.toolchains.plans import cache_folders
 
     request = requested_with_cache(paths, target)
-    plans = ManifestOptions(
+    plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
         retarget=retarget,
         pass_env=pass_env,
         hermetic=hermetic,
         emit=emit,
-        find_links=find_links,
-        offline=offline,
-    ).plans(Profiles.named(profile or ()))
-    results: dict[str, Coverage] = {}
-    for plan, path in zip(plans, cache_folders(plans, request.folder), strict=True):
-        store = Store(store_folder(None))
-        with waiting(f"reading every file of {path}"):
-            lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
-            results[str(path)] = coverage(plan, CacheContents.open(path), lookup.answers, Decisions.of(plan, lookup))
-    build = f"precast build{request.words}"
-    print_result_of_each(results, lambda result: [*lines(result), *_remedy(result, build)], as_json)
-    if not all(result.complete for result in results.values()):
+    ).plan(Profiles.named(profile or ()))
+    store = Store(store_folder(None))
+    with waiting(f"reading every file of {request.folder}"):
+        lookup = Lookup(store, answers_here(plan.search, store.notes))
+        contents = CacheContents.open(request.folder)
+        result = coverage(plan, contents, lookup.answers, Decisions.of(plan, lookup))
+    text = "\n".join([*lines(result), *_remedy(result, f"precast build{request.words}")])
+    print_result(result.to_json(), text, as_json)
+    if not result.complete:
         raise typer.Exit(1)
 
 

@@ -17,7 +17,6 @@ from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, table
 from precast.cli.shared.project import requested, store_folder
-from precast.cli.shared.toolchain_text import toolchain_text, toolchain_to_json
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
 
@@ -33,8 +32,6 @@ def command(
     pass_env: options.PassEnv = None,
     hermetic: options.Hermetic = False,
     emit: options.Emit = None,
-    find_links: options.FindLinks = None,
-    offline: options.Offline = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="List whether each variant would be reused, or what has changed.")
     ] = False,
@@ -42,7 +39,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     request = requested(manifests, None, target)
-    plans = ManifestOptions(
+    plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
         name=name,
@@ -50,18 +47,15 @@ def command(
         pass_env=pass_env,
         hermetic=hermetic,
         emit=emit,
-        find_links=find_links,
-        offline=offline,
-    ).plans()
+    ).plan()
     if explain:
-        verdicts = [verdict for plan in plans for verdict in explain_plan(plan, store)]
+        verdicts = explain_plan(plan, store)
         reused = sum(verdict.reused for verdict in verdicts)
         total = f"{count(len(verdicts) - reused, 'variant')} to build, {reused} reused"
         data = {"variants": [verdict.to_json() for verdict in verdicts]}
         print_result(data, "\n".join([*map(str, verdicts), total]), as_json)
     else:
-        every = [plan_to_json(plan) for plan in plans]
-        print_result(every[0] if len(every) == 1 else {"plans": every}, "\n\n".join(map(render, plans)), as_json)
+        print_result(plan_to_json(plan), render(plan), as_json)
 
 
 def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
@@ -75,9 +69,9 @@ def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
     from precast.build.store.store import Store
 
     store = Store(store_folder(path))
-    lookup = Lookup(store, answers_here(plan.search, store.notes, plan.interpreter))
-    toolchain = find_toolchain(plan.interpreter)
-    sources, verdicts = SourceDigests(plan.search, store.notes, plan.interpreter), []
+    lookup = Lookup(store, answers_here(plan.search, store.notes))
+    toolchain = find_toolchain()
+    sources, verdicts = SourceDigests(plan.search, store.notes), []
     for variant in plan.variants:
         source = sources.digest(variant.source)
         key, parts = variant_key(variant, toolchain, source), key_parts(variant, toolchain, source)
@@ -92,7 +86,6 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "ops": {op: {"doc": p.doc, "keys": [key_to_json(k) for k in p.keys]} for op, p in plan.ops.items()},
         "variants": [v.to_json() for v in plan.variants],
         "skipped": [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped],
-        **({"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}),
     }
 
 
@@ -124,7 +117,4 @@ def _counts(plan: Plan) -> str:
     counts = Counter((v.op, v.target) for v in plan.variants)
     rows = [[op, target, number] for (op, target), number in sorted(counts.items())]
     total = f"{plan.name}: {count(len(plan.variants), 'variant')}, {len(plan.skipped)} skipped"
-    if plan.interpreter.isolated:
-        total += f"\ntoolchain: {toolchain_text(dict(plan.interpreter.locked), plan.interpreter.version)}, "
-        total += f"lock {plan.interpreter.lock[:12]}"
     return f"{table(['op', 'target', 'variants'], rows)}\n\n{total}" if rows else total

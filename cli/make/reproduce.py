@@ -12,7 +12,7 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
-from precast.cli.shared.output import count, print_message, print_result_of_each
+from precast.cli.shared.output import count, print_message, print_result
 from precast.cli.shared.progress import Progress
 from precast.cli.shared.project import requested_with_cache, store_folder, worker_count
 
@@ -30,8 +30,6 @@ def command(
     profile: options.Profile = None,
     pass_env: options.PassEnv = None,
     hermetic: options.Hermetic = False,
-    find_links: options.FindLinks = None,
-    offline: options.Offline = False,
     timeout: options.Timeout = 600.0,
     store: options.Store = None,
     as_json: options.Json = False,
@@ -41,7 +39,6 @@ def command(
     from precast.build.results.reproduce import reproduce
     from precast.build.store.made_of import KeyParts
     from precast.build.store.store import Store
-    from precast.build.toolchains.plans import cache_folders
 
     request = requested_with_cache(paths, None)
     reading = ManifestOptions(
@@ -49,28 +46,24 @@ def command(
         target=request.target,
         pass_env=pass_env,
         hermetic=hermetic,
-        find_links=find_links,
-        offline=offline,
     )
-    plans = reading.plans(Profiles.named(profile or ()))
+    plan = reading.plan(Profiles.named(profile or ()))
     executor = Local(worker_count(jobs))
-    results: dict[str, Reproduction] = {}
-    with Progress(sum(min(sample, len(plan.variants)) or len(plan.variants) for plan in plans)) as progress:
-        for plan, path in zip(plans, cache_folders(plans, request.folder), strict=True):
-            results[str(path)] = result = reproduce(
-                plan,
-                path,
-                executor=executor,
-                sample=sample or None,
-                seed=seed,
-                seconds=timeout,
-                parts=KeyParts(Store(store_folder(store))),
-                show=lambda variant: progress.step(str(variant)),
-            )
-            if not (result.same or result.different):
-                print_message(f"nothing was compared: the manifests list no artifact of {path}")
-    print_result_of_each(results, lines_of, as_json)
-    if not all(result.holds and result.same for result in results.values()):
+    with Progress(min(sample, len(plan.variants)) or len(plan.variants)) as progress:
+        result = reproduce(
+            plan,
+            request.folder,
+            executor=executor,
+            sample=sample or None,
+            seed=seed,
+            seconds=timeout,
+            parts=KeyParts(Store(store_folder(store))),
+            show=lambda variant: progress.step(str(variant)),
+        )
+    if not (result.same or result.different):
+        print_message(f"nothing was compared: the manifests list no artifact of {request.folder}")
+    print_result(result.to_json(), "\n".join(lines_of(result)), as_json)
+    if not (result.holds and result.same):
         raise typer.Exit(1)
 
 

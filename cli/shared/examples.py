@@ -27,10 +27,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast record -o recorded.yaml -t sm_100a -- python -m mine.warmup -b 8",
         "precast record -o recorded.yaml --append -- python more.py",
     ),
-    "harvest": (
-        "precast harvest ~/.cache/flashinfer -o harvested.yaml",
-        "precast harvest old -o new.yaml -t sm_90a --candidates recorded.yaml",
-    ),
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
     "push": (
@@ -51,11 +47,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": ("precast report cache -o report.html", "precast report cache -o report.html --against old"),
     "export": ("precast export cache 3f2a91c0 -o files",),
     "store": ("precast store", "precast store --stats", "precast store --prune --older-than 30d --keep 20G"),
-    "toolchains": (
-        "precast toolchains",
-        "precast toolchains --prune --older-than 30d",
-        "precast toolchains --lock manifest.yaml > requirements.lock",
-    ),
     "doctor": ("precast doctor",),
     "error": ("precast error", "precast error PCL07", "precast error VariantNotFound"),
     "schema": ("precast schema manifest > manifest.schema.json",),

@@ -72,13 +72,6 @@ Emit = Annotated[
         "--emit", help="Build this kind, object or cubin, not those of the manifests; may be repeated.", metavar="KIND"
     ),
 ]
-FindLinks = Annotated[
-    list[Path] | None,
-    Option("--find-links", help="A folder of wheels for the manifests' toolchains; may be repeated.", metavar="DIR"),
-]
-Offline = Annotated[
-    bool, Option("--offline", help="Create toolchains without a network, from --find-links and uv's cache.")
-]
 
 # Processes and their limits.
 Jobs = Annotated[

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from precast.loader.command_line.text import count, elide, folded, plain, size, table, terminal_width, wrap
@@ -24,7 +23,6 @@ __all__ = [
     "plain",
     "print_message",
     "print_result",
-    "print_result_of_each",
     "size",
     "table",
     "terminal_width",
@@ -48,18 +46,6 @@ def print_result(data: Any, text: str, json_output: bool) -> None:
     2 variants
     """
     print(as_json(data) if json_output else visible(text))
-
-
-def print_result_of_each(
-    results: Mapping[str, Any], lines_of: Callable[[Any], Iterable[str]], json_output: bool
-) -> None:
-    """Print the results of one or several caches, by their paths; a single one without its path."""
-    data = {path: result.to_json() for path, result in results.items()}
-    lines = [line for path, result in results.items() for line in (f"{path}:", *lines_of(result))]
-    if len(results) == 1:
-        print_result(next(iter(data.values())), "\n".join(lines[1:]), json_output)
-    else:
-        print_result({"caches": data}, "\n".join(lines), json_output)
 
 
 def print_message(text: str) -> None:

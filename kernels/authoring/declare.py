@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.composition.ranks import Ranks
 from precast.kernels.authoring.errors import DeclarationError
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config, Key, suggest
@@ -116,7 +115,6 @@ class Declaration:
       through these.
     - ``rank_key``: the key of the config that has a rank's number, where each rank has a kernel of its own and all must
       run at once. Then ``passes`` returns the arguments of each rank, and the variants of all are emulated together.
-    - ``launch``: how a cubin of it is launched. Without it the kernel is only shipped with its own host code.
     - ``speed_only``: the facts of the GPU, such as ``multiprocessor_count``, that may be another GPU's: the kernel is
       right with any number, and a wrong one only costs speed. ``max_active_clusters`` stands for clusters of every
       size. All other facts that it queries must be the same where it runs: a kernel whose blocks wait for each other
@@ -148,7 +146,6 @@ class Declaration:
     ranks: Ranks | None = None
     passes: Passes | None = None
     rank_key: str = ""
-    launch: Callable[[Config], LaunchPlan] | None = None
     speed_only: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
 
@@ -212,7 +209,6 @@ def kernel(
     ranks: Ranks | None = None,
     passes: Passes | None = None,
     rank_key: str = "",
-    launch: Callable[[Config], LaunchPlan] | None = None,
     speed_only: Sequence[str] = (),
     imports: Sequence[str] = (),
 ) -> Callable[[F], F]:
@@ -250,7 +246,6 @@ def kernel(
             ranks=ranks,
             passes=passes,
             rank_key=rank_key,
-            launch=launch,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),
         )
@@ -323,17 +318,6 @@ def outputs_of(function: Callable[..., Any], part: int = 0) -> tuple[str, ...]:
     return tuple(declared.parts.values())[part] if declared.parts else declared.outputs
 
 
-def plan_of(function: Callable[..., Any], config: Config) -> LaunchPlan | None:
-    """The launch plan for a cubin of the function, by its declaration; None where it declares none."""
-    declared = getattr(function, _ATTRIBUTE, None)
-    if not isinstance(declared, Declaration) or declared.launch is None:
-        return None
-    plan = declared.launch(config)
-    if not isinstance(plan, LaunchPlan):
-        raise DeclarationError(f"{name_of(function)}: launch returned {plan!r}: return a precast.kernels.LaunchPlan")
-    return plan
-
-
 def _sequence(function: Callable[..., Any], name: str, value: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(v, str) for v in value):
         raise DeclarationError(f"{name_of(function)}: {name} is {value!r}: write a list of strings")
@@ -360,7 +344,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "peer", "launch"):
+    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "peer"):
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

@@ -11,7 +11,7 @@ from precast.loader.machine.machine import Machine, version
 from precast.loader.resolve.candidate import Candidate, Requirements
 
 _CUDA = "cuda"  # the toolkit that the compiler's libraries were made with
-_CUDA_OF = ("cuda[", "nvidia-cuda-runtime")  # that of one host; in older caches the runtime of the same toolkit
+_CUDA_OF = "cuda["  # that of one host
 _FFI = "apache-tvm-ffi"
 
 

@@ -16,6 +16,7 @@ from precast.build.cache.merge import merge_caches
 from precast.build.compile.executor import Local
 from precast.build.gpu.profile import Profiles
 from precast.build.plan.plan import Plan
+from precast.build.plan.planner import plan_of_files
 from precast.build.plan.shard import Shard, part_of
 from precast.build.results.report import Report
 from precast.build.results.reproduce import reproduce
@@ -29,7 +30,6 @@ from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from tests.helpers.builds import HEAD
 from tests.helpers.resolutions import HERE
-from tests.helpers.variants import plan_files
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
@@ -84,7 +84,7 @@ def plan_of(folder: Path, *kernels: str, profiles: str = "[H200, H20, H100 PCIe]
     (folder / "user_gpus.py").write_text(MODULE)
     manifest = folder / "several.yaml"
     manifest.write_text(MANIFEST.replace("{profiles}", profiles).replace("{kernels}", "\n".join(kernels)))
-    return plan_files([manifest])
+    return plan_of_files([manifest])
 
 
 def run(folder: Path, plan: Plan, cache: str = "cache") -> Report:
@@ -228,7 +228,7 @@ def test_shards_merges_checks_and_reproductions_of_such_a_cache(tmp_path: Path) 
 def test_the_command_line_takes_several(tmp_path: Path) -> None:
     (tmp_path / "user_gpus.py").write_text(MODULE)
     plan_of(tmp_path, SMS)
-    plan = plan_files([tmp_path / "several.yaml"], profiles=Profiles.named(["H20", "B200", "H100 PCIe"][::2]))
+    plan = plan_of_files([tmp_path / "several.yaml"], profiles=Profiles.named(["H20", "B200", "H100 PCIe"][::2]))
     assert [v.profile for v in plan.variants] == ["H20", "H100 PCIe"], "in place of the manifest's"
-    (one,) = plan_files([tmp_path / "several.yaml"], profiles=Profiles.named(["H20"])).variants
+    (one,) = plan_of_files([tmp_path / "several.yaml"], profiles=Profiles.named(["H20"])).variants
     assert (one.profile, "profile" in one.to_json(), "H20" in str(one)) == ("", False, False)

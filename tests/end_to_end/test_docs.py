@@ -8,13 +8,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from precast.build.plan.manifest import parse_manifest
-from precast.kernels import declaration_of
 from tests.end_to_end.conftest import Run
 from tests.helpers.pages import PAGES, blocks, text_of
 from tests.helpers.source_tree import ROOT
@@ -151,16 +149,6 @@ def test_the_loader_snippet_of_the_readme(example: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "launched: add(x, out, 1.5)" in done.stdout
     assert "mine.add {dtype: float32" in done.stdout, "loader.explain is printed"
-
-
-def test_the_launch_plan_of_the_page_of_cubins() -> None:
-    (snippet,) = blocks("docs/cubins.md", "python")
-    names: dict[str, Any] = {}
-    exec(compile(snippet, "docs/cubins.md", "exec"), names)
-    declared = declaration_of(names["compile_add"])
-    assert declared.op == "mine.add" and declared.launch is not None
-    launch = declared.launch({"dtype": "bfloat16", "threads": 128}).launch({"x.shape[0]": 1000})
-    assert (launch.grid, launch.block) == ((8, 1, 1), (128, 1, 1))
 
 
 @pytest.mark.parametrize("page", PAGES)

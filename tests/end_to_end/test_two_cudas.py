@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.interpreter import HERE
+from precast.build.interpreter import version_of
 from precast.build.link import elf
 from precast.build.link.versions import DSL, LIBRARIES, release_of, toolkit
 from precast.loader.resolve.cache import Cache
 from tests.end_to_end.conftest import Run, manifest
 
-missing = [name for name in LIBRARIES.values() if not HERE.version_of(name)]
+missing = [name for name in LIBRARIES.values() if not version_of(name)]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing), reason=f"pip install 'precast[cu13]': there is no {', '.join(missing)}"),
@@ -52,7 +52,7 @@ def test_both_are_built_and_held_by_one_process(user: Path, tmp_path: Path, prec
         assert "2 variants built, 0 reused" in done.stdout, "each has keys of its own in one store"
     index = {cuda: Cache(cache).index for cuda, cache in caches.items()}
     for cuda in LIBRARIES:
-        assert index[cuda].toolchain["cuda"] == toolkit(cuda, release_of(HERE.version_of(DSL)))
+        assert index[cuda].toolchain["cuda"] == toolkit(cuda, release_of(version_of(DSL)))
         code = Cache(caches[cuda]).read(index[cuda].runtimes[0].blob)
         assert not {symbol for symbol in elf.undefined(code) if symbol.startswith(("cuda", "_cuda", "cuD"))}
     assert index[12].runtimes[0].soname != index[13].runtimes[0].soname

@@ -26,7 +26,7 @@ GIVEN = {
     "DeferredImportFailed": "PCA05",
     "DeclarationError": "PCK01", "SourceError": "PCK02", "UnknownOp": "PCK03", "ReplayError": "PCK04",
     "NoOperator": "PCK05", "PackageError": "PCK06",
-    "ManifestError": "PCB01", "DescribeError": "PCB02", "ToolError": "PCB03", "ToolchainError": "PCB04",
+    "ManifestError": "PCB01", "DescribeError": "PCB02", "ToolError": "PCB03",
     "ObjectError": "PCB05", "LinkError": "PCB06", "PlanError": "PCB07", "StoreError": "PCB08", "OutputError": "PCB09",
     "WheelError": "PCB10", "BundleError": "PCB11", "MergeError": "PCB12", "ClusterError": "PCB13",
     "RemoteError": "PCB14", "ChangedInputError": "PCB15", "Lost": "PCB16", "ChildLost": "PCB17",

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from precast.build.disk.memo import Memo
 from precast.build.errors import Location
-from precast.build.gpu.profile import Profiles
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import KernelRef, parse_manifest
 from precast.build.plan.plan import Plan, make_plan
 from precast.build.plan.variant import Variant
-from precast.build.toolchains.plans import Toolchains, groups_of_files
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Target
 
@@ -51,11 +47,3 @@ def thousands(count: int) -> Plan:
     data = {"version": 1, "name": "acme", "targets": ["sm_90a"], "kernels": [entry]}
     manifest = parse_manifest(json.dumps(data).encode(), Path("m.yaml"))
     return make_plan([manifest], {KernelRef("norm"): NORM})
-
-
-def plan_files(
-    paths: Sequence[Path], *, profiles: Profiles | None = None, notes: Memo | None = None, **options: Any
-) -> Plan:
-    """The plan of some manifests together; ``options`` are those of ``groups_of_files``."""
-    (group,) = groups_of_files(paths, **options)
-    return group.plan(Toolchains(), profiles=profiles, notes=notes)

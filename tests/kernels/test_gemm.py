@@ -21,6 +21,7 @@ from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
+from precast.build.plan.planner import plan_of_files
 from precast.kernels.adapters.quack.gemm import Design
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
@@ -29,7 +30,6 @@ from precast.kernels.gemm import gemm, problems, supports
 from precast.kernels.own.matrix.gemm_sm90a import blocking_of
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.variants import plan_files
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}
@@ -141,7 +141,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     ]
     path = tmp_path_factory.mktemp("gemm") / "m.yaml"
     path.write_text(json.dumps({"version": 1, "name": "gemm", "kernels": entries}))
-    return plan_files([path])
+    return plan_of_files([path])
 
 
 @pytest.fixture(scope="module")

@@ -60,11 +60,6 @@ def manifest_of(recorded: Iterable[Recorded], *, name: str, targets: Iterable[st
 def read_recorded_manifest(path: Path) -> RecordedManifest:
     """Read a manifest back; raises ManifestError at an entry that a recording cannot hold."""
     manifest = read_manifest(path)
-    if manifest.toolchain is not None:
-        raise ManifestError(
-            "nothing can be added to a file with 'toolchain': record into another file, and build both",
-            manifest.toolchain.location,
-        )
     return RecordedManifest(
         name=manifest.name, targets=tuple(map(str, manifest.targets)), recorded=recorded_keys(manifest)
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from precast.cli.shared.failures import render
 from precast.cli.shared.output import count, print_message, size
 from precast.cli.shared.progress import Progress
-from precast.cli.shared.toolchain_text import toolchain_to_json
 
 if TYPE_CHECKING:
     from precast.build.plan.plan import Plan
@@ -69,8 +68,7 @@ def print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ver
         print_message(f"warning: reads by native code and other programs are not observed: {report.unobserved}")
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
-        toolchain = {"toolchain": toolchain_to_json(plan.interpreter)} if plan.interpreter.isolated else {}
-        event({**report.to_json(), **toolchain, "cache": str(output), "skipped": skips})
+        event({**report.to_json(), "cache": str(output), "skipped": skips})
     else:
         print(_as_text(report, output))
 

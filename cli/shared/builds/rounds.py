@@ -54,9 +54,9 @@ class Watch:
         try:
             request = self.make()
             self._watch(manifest_files(request.files, request.store.notes), request)
-            results = self._build(request)
-            self._paths = frozenset().union(self._paths, *(plan_files(r.plan, request.store) for r in results))
-            line = "; ".join(totals(result.report, result.cache) for result in results)
+            result = self._build(request)
+            self._paths |= plan_files(result.plan, request.store)
+            line = totals(result.report, result.cache)
         except (PrecastError, click.ClickException, OSError) as error:
             if not earlier and isinstance(error, (OutputError, click.ClickException)):
                 raise  # the command line is wrong: no file that is watched could correct it
@@ -75,17 +75,15 @@ class Watch:
         if not written <= self._fingerprints.without:
             self._fingerprints = Fingerprints(written | self._fingerprints.without)
 
-    def _build(self, request: BuildRequest) -> list[Result]:
-        results = []
-        for result in request.run():
-            results.append(result)
-            if self.as_json:
-                print_report(*result, as_json=True, verbose=self.verbose)
-                continue
-            print_failures(result.report, verbose=self.verbose)
-            for variant, text in result.report.advice:
-                self._warn(f"warning: {variant.location}: {text}")
-        return results
+    def _build(self, request: BuildRequest) -> Result:
+        result = request.run()
+        if self.as_json:
+            print_report(*result, as_json=True, verbose=self.verbose)
+            return result
+        print_failures(result.report, verbose=self.verbose)
+        for variant, text in result.report.advice:
+            self._warn(f"warning: {variant.location}: {text}")
+        return result
 
     def _warn(self, text: str) -> None:
         """Print a warning that no round before has printed."""

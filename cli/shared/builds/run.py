@@ -1,4 +1,4 @@
-"""A build as its command requests it: every cache of some manifests, with progress."""
+"""A build as its command requests it, with progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from precast.build.plan.shard import Shard
     from precast.build.results.report import Report
     from precast.build.store.store import Store
-    from precast.build.toolchains.plans import Group
 
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
 
@@ -54,39 +53,26 @@ class BuildRequest:
         """The files that say what to build."""
         return [*self.manifests.manifests, *([self.project] if self.project is not None else [])]
 
-    def run(self) -> Iterator[Result]:
-        """Build the cache of each toolchain; all folders are checked first."""
-        from precast.build.cache.cache_folder import check_output
-        from precast.build.toolchains.plans import cache_folders
-
-        groups = self.manifests.groups()
-        caches = cache_folders(groups, self.output)
-        for cache in caches:
-            check_output(cache)
-        for group, cache in zip(groups, caches, strict=True):
-            result = self._build(group, cache)
-            yield result
-            if self.options.fail_fast and not result.report.complete:
-                return
-
-    def _build(self, group: Group, cache: Path) -> Result:
+    def run(self) -> Result:
+        """Build the cache; its folder is checked first."""
         from precast.build import builder
+        from precast.build.cache.cache_folder import check_output
         from precast.build.plan.shard import part_of
 
+        check_output(self.output)
         progress = Progress()
         shown = not self.as_json and not (self.quiet and progress.plain)
         try:
             with sigterm_as_ctrl_c(), progress if shown else nullcontext():
                 display = Display(progress if shown else None, events=self.as_json)
-                display.stage(reading(len(group.manifests)))
-                toolchains = self.manifests.toolchains(display.stage)
-                plan = group.plan(toolchains, profiles=self.profiles, notes=self.store.notes)
+                display.stage(reading(len(self.manifests.manifests)))
+                plan = self.manifests.read(self.profiles, self.store.notes)
                 plan = part_of(plan, self.shard) if self.shard else plan
                 display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
-                report = builder.build(plan, cache, store=self.store, options=self.options, show=display.show)
+                report = builder.build(plan, self.output, store=self.store, options=self.options, show=display.show)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_KEPT) from None
-        return Result(plan, report, cache)
+        return Result(plan, report, self.output)
 
 
 @contextmanager

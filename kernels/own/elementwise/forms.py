@@ -15,10 +15,8 @@ from typing import Any, TypeVar
 from precast.kernels.authoring import configs, tensors
 from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Peers, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.tiles import Tile
 from precast.loader.contract.format.config import Config
-from precast.loader.contract.format.program.expression import Expression
 from precast.loader.contract.format.target import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,7 +121,6 @@ class Elementwise:
             special_values=self.special_values,
             cost=self.cost,
             peer=self.peer,
-            launch=self.launch,
         )
         return declare(function)
 
@@ -148,27 +145,6 @@ class Elementwise:
         n = prod(shape(problem))
         passes = len(self.tensors) + 1
         return Cost(flops=self.flops(config) * n, bytes=passes * n * bits(str(config["dtype"])) // 8)
-
-    def launch(self, config: Config) -> LaunchPlan:
-        """One block for each tile, and one for empty tensors."""
-        return launch(config, self.arguments)
-
-
-def launch(config: Config, parameters: tuple[str, ...]) -> LaunchPlan:
-    """One block for each tile, and one where there is none.
-
-    >>> plan = launch({"dtype": "bfloat16", "rank": 1, "threads": 128, "unroll": 4}, ("x", "out"))
-    >>> plan.launch({"x.shape[0]": 5000}).grid
-    (2, 1, 1)
-    >>> plan = launch({"dtype": "bfloat16", "rank": 2, "threads": 128, "unroll": 4}, ("x", "out"))
-    >>> plan.launch({"x.shape[0]": 3, "x.shape[1]": 5000}).grid
-    (6, 1, 1)
-    """
-    tile = tile_of(config)
-    blocks: Expression = ("ceil_div", "x.shape[0]", tile.size)
-    if config["rank"] == 2:
-        blocks = ("mul", "x.shape[0]", ("max", ("ceil_div", "x.shape[1]", tile.size), 1))
-    return LaunchPlan(grid=(("max", blocks, 1), 1, 1), block=(tile.threads, 1, 1), parameters=parameters)
 
 
 def tile_of(config: Config) -> Tile:

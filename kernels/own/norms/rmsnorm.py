@@ -13,7 +13,6 @@ from precast.kernels.authoring import configs, rounding, tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.kernels.own.rows import WARP, split_of
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
@@ -127,17 +126,6 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     return {"torch rms_norm": lambda: rms_norm(x, weight.shape, weight, eps)}
 
 
-def launch(config: Config) -> LaunchPlan:
-    """As many rows to a block as its threads allow, and one block where there is no row.
-
-    >>> launch({"dtype": "bfloat16", "hidden": 128, "threads": 128}).launch({"x.shape[0]": 33}).grid
-    (3, 1, 1)
-    """
-    split = split_of(config)
-    blocks = ("max", ("ceil_div", "x.shape[0]", split.rows), 1)
-    return LaunchPlan(grid=(blocks, 1, 1), block=(split.threads, 1, 1), parameters=("x", "weight", "out", "eps"))
-
-
 @kernel(
     op="rmsnorm",
     targets=["sm_80+"],
@@ -150,7 +138,6 @@ def launch(config: Config) -> LaunchPlan:
     tolerance=tolerance,
     cost=cost,
     peer=peer,
-    launch=launch,
 )
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:
     """``rmsnorm(x, weight, out, eps)``: root-mean-square norm of each row, computed in float32.

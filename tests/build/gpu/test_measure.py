@@ -9,9 +9,9 @@ import pytest
 from precast.build.errors import ToolError
 from precast.build.gpu.measure import measure, profile_from
 from precast.build.gpu.profile import Profiles, profile_named
+from precast.build.plan.planner import plan_of_files
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
-from tests.helpers.variants import plan_files
 
 H200 = {
     "name": "NVIDIA H200",
@@ -72,7 +72,7 @@ def test_a_device_of_another_architecture_is_refused(tmp_path: Path) -> None:
         "version: 1\nname: m\ntargets: [sm_100a]\nkernels:\n  - {kernel: scale, config: {dtype: float32}}\n"
     )
     with pytest.raises(TargetError, match=r"NVIDIA H200 has capability 9\.0, and this build is for sm_100a"):
-        plan_files([tmp_path / "m.yaml"], profiles=Profiles().over([profile_from(reply())]))
+        plan_of_files([tmp_path / "m.yaml"], profiles=Profiles().over([profile_from(reply())]))
 
 
 def test_several_gpus_of_one_capability() -> None:

@@ -9,9 +9,9 @@ import pytest
 from precast.build.link import elf
 from precast.build.link.device_code import cubins_in
 from precast.build.link.toolchain import find_toolchain
+from precast.build.plan.planner import plan_of_files
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import precast
-from tests.helpers.variants import plan_files
 
 TARGETS = (
     "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f",
@@ -65,11 +65,11 @@ def test_a_manifest_is_planned_for_another_target(tmp_path: Path) -> None:
         "  - {kernel: scale, config: {dtype: [float16]}, targets: [sm_90a]}\n"
         "  - {kernel: quantize_fp8, config: {dtype: [bfloat16], width: [1024], block: [token]}, targets: [sm_100a]}\n"
     )
-    plan = plan_files([manifest], retarget=["sm_100a=sm_86"])
+    plan = plan_of_files([manifest], retarget=["sm_100a=sm_86"])
     assert [(v.op, str(v.target)) for v in plan.variants] == [("scale", "sm_86")]
     assert [(s.variant.op, s.reason) for s in plan.skipped] == [("quantize_fp8", "its kernel is for sm_89+")]
-    both = plan_files([manifest], retarget=["sm_100a=sm_120a", "sm_90a=sm_103a"])
+    both = plan_of_files([manifest], retarget=["sm_100a=sm_120a", "sm_90a=sm_103a"])
     assert sorted((v.op, str(v.target)) for v in both.variants) == [
         ("quantize_fp8", "sm_120a"), ("scale", "sm_103a"), ("scale", "sm_103a"), ("scale", "sm_120a")
     ]  # fmt: skip
-    assert {str(v.target) for v in plan_files([manifest]).variants} == {"sm_90a", "sm_100a"}
+    assert {str(v.target) for v in plan_of_files([manifest]).variants} == {"sm_90a", "sm_100a"}

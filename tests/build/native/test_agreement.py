@@ -159,7 +159,7 @@ TOOLCHAINS = st.fixed_dictionaries(
     {"apache-tvm-ffi": st.sampled_from((*["0.1.15"] * 9, "0.1.2", "0.2.0", "0.1x"))},
     optional={
         name: st.sampled_from(("12.9.79", "12.9", "12", "11", "13.0", "13"))
-        for name in ("cuda", f"cuda[{HOST.arch}]", "cudart", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
+        for name in ("cuda", f"cuda[{HOST.arch}]", "cudart")
     },
 )
 TILINGS = st.builds(
@@ -365,13 +365,11 @@ def test_the_same_targets_run(asked: Asked, tmp_path: Path) -> None:
     [
         ("cuda", "13.4", "13.4"),
         (f"cuda[{HOST.arch}]", "13.4", "13.4"),
-        ("nvidia-cuda-runtime", "13.4.92", "13.4"),
         ("cuda", "13", "13.0"),
         ("cuda", "12", ""),
         ("cuda", "12.10", ""),
-        ("nvidia-cuda-runtime-cu12", "12.9.79", ""),
         ("cudart", "13.4", ""),
-        ("lock/nvidia-cuda-runtime", "13.4.92", ""),
+        ("nvidia-cuda-runtime", "13.4.92", ""),
     ],
 )
 def test_a_driver_for_cuda_12(asked: Asked, tmp_path: Path, entry: str, version: str, made: str) -> None:

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from precast import loader
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.contract.abi.tvm_ffi_abi import limits
 from precast.loader.contract.format.index import digest
 from precast.loader.contract.format.program.host_program import HostProgram
-from precast.loader.contract.format.signature import Argument, Signature, Symbol
+from precast.loader.contract.format.signature import Argument, Signature
 from tests.helpers.attacks import forge_op
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.launches import Launches, in_threads
@@ -111,40 +110,6 @@ def test_any_program_does_what_python_says(library: Library, native: Native, tmp
 
     compare()
     assert len(served) > 20
-
-
-N, S, T = Symbol(dtype="int32"), Symbol(dtype="int64"), Symbol(dtype="uint8")
-PLANNED = Signature(
-    arguments=(
-        replace(X, shape=("n", "t"), strides=("s", 1)),
-        *[Argument(name=f"n{bits}", kind="scalar", dtype=f"int{bits}") for bits in (8, 16, 32, 64)],
-        *[Argument(name=f"f{bits}", kind="scalar", dtype=f"float{bits}") for bits in (32, 64)],
-        Argument(name="stream", kind="env_stream"),
-        Argument(name="on", kind="scalar", dtype="bool"),
-    ),
-    symbols={"n": N, "s": S, "t": T},
-)
-
-
-def test_a_plan_by_hand(library: Library, native: Native, tmp_path: Path, driver: Launches) -> None:
-    """Each number of a plan's parameters stands at a multiple of its size."""
-    import torch
-
-    names = tuple(argument.name for argument in PLANNED.passed)
-    blocks = ("max", ("ceil_div", "x.shape[0]", "n16"), 1)
-    plan = LaunchPlan(
-        grid=(blocks, 1, 1), block=("n8", 1, 1), shared=("mul", "x.strides[0]", 8), parameters=names[::-1]
-    )
-    program = plan.program(PLANNED, "first")
-    x = torch.zeros(40, 8)[:, :4]
-    args = [x, 5, 7, -9, 2**40, 0.1, -2.5, True]
-    driver.expect(program)
-    Opened(library, native, written(tmp_path / "cache", program=program, signature=PLANNED))(*args)
-    ((name, launch, parameters),) = driver.take(program)
-    assert (name, launch.grid, launch.block, launch.shared) == ("first", (6, 1, 1), (5, 1, 1), 64)
-    assert b"".join(parameters) == struct.pack("<?dfqihb", True, -2.5, 0.1, 2**40, -9, 7, 5) + struct.pack(
-        "<QiBxxxq", x.data_ptr(), 40, 4, 8
-    )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"])

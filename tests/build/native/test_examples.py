@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.plan.planner import plan_of_files
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
 from tests.helpers.native.libprecast import libprecast_files
 from tests.helpers.source_tree import ROOT
-from tests.helpers.variants import plan_files
 
 
 @pytest.fixture(scope="module")
@@ -61,5 +61,5 @@ def test_wrong_words(example: Path) -> None:
 
 
 def test_the_manifest_of_the_examples() -> None:
-    plan = plan_files([ROOT / "examples" / "native.yaml"])
+    plan = plan_of_files([ROOT / "examples" / "native.yaml"])
     assert {variant.op for variant in plan.variants} == {"rmsnorm", "scale"}

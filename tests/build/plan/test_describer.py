@@ -15,10 +15,10 @@ from precast.build.errors import DescribeError, Location, ManifestError
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
+from precast.build.plan.planner import plan_of_files
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Target
-from tests.helpers.variants import plan_files
 
 SM90A = Target(9, 0, "a")
 MODULES = {
@@ -240,8 +240,8 @@ def test_the_parent_imports_neither_the_kernels_nor_the_dsl(folder: Path) -> Non
         "kernels: [{compile: 'good:norm', config: {dtype: bf16, hidden: 8}}]\n"
     )
     code = (
-        "import sys; from pathlib import Path; from precast.build.toolchains.plans import plans_of_files\n"
-        f"assert len(plans_of_files([Path({str(folder / 'm.yaml')!r})])[0].variants) == 1\n"
+        "import sys; from pathlib import Path; from precast.build.plan.planner import plan_of_files\n"
+        f"assert len(plan_of_files([Path({str(folder / 'm.yaml')!r})]).variants) == 1\n"
         "bad = {m.partition('.')[0] for m in sys.modules} & {'good', 'cutlass', 'torch', 'tvm_ffi'}\n"
         "assert not bad, bad\n"
         "kernels = ('scale', 'rmsnorm', 'device', 'operators', 'attention', 'quack', 'flashinfer')\n"
@@ -258,7 +258,7 @@ def test_an_error_points_at_the_entry(folder: Path) -> None:
     with pytest.raises(
         ManifestError, match=r"m\.yaml:6:5: raises:f: importing it failed with RuntimeError: no licence"
     ):
-        plan_files([path])
+        plan_of_files([path])
 
 
 def env_manifest(folder: Path, *entries: str) -> Path:
@@ -270,7 +270,7 @@ def env_manifest(folder: Path, *entries: str) -> Path:
 
 def test_an_entrys_variables_are_set_when_its_kernel_is_described(folder: Path) -> None:
     f, g = "compile: 'tuned_by_env:f', config: {n: 1}", "compile: 'tuned_by_env:g', config: {n: 1}"
-    made = plan_files(
+    made = plan_of_files(
         [
             env_manifest(
                 folder, f"{f}, env: {{ACME_STAGES: 3}}", f"{g}, op: acme.g", f"{g}, op: acme.h, env: {{ACME_STAGES: 4}}"
@@ -287,7 +287,7 @@ def test_the_callers_variables_count_only_where_they_are_passed(folder: Path, mo
     manifest = env_manifest(folder, f, "compile: 'tuned_by_env:g', op: acme.g, config: {n: 1}, env: {ACME_STAGES: 4}")
     found = []
     for passed in ({}, {"ACME_STAGES": "5"}, {"ACME_STAGES": "6"}):
-        made = plan_files([manifest], notes=Memo(folder / "notes"), passed=passed)
+        made = plan_of_files([manifest], notes=Memo(folder / "notes"), passed=passed)
         stages = {v.op: v.config["stages"] for v in made.variants}
         found.append((stages["acme.env"], stages["acme.g"], made.variants[0].identity))
     assert [row[:2] for row in found] == [(1, 4), (5, 4), (6, 4)]
@@ -298,7 +298,7 @@ def test_supports_sees_the_variables_of_each_variants_target(folder: Path) -> No
     variables = "env: {ACME_REFUSES: 'not ${target.name}'}"
     entry = f"compile: 'tuned_by_env:f', config: {{n: [1, 2]}}, {variables}, skip_unsupported: true"
     for notes in (None, Memo(folder / "notes"), Memo(folder / "notes")):
-        made = plan_files([env_manifest(folder, entry)], notes=notes)
+        made = plan_of_files([env_manifest(folder, entry)], notes=notes)
         assert not made.variants
         assert {s.reason for s in made.skipped if str(s.variant.target) == "sm_90a"} == {"not sm_90a"}
         assert {s.reason for s in made.skipped if str(s.variant.target) == "sm_100a"} == {"not sm_100a"}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
+from precast.build.plan.planner import plan_of_files
 from precast.build.plan.problems import parse_problems
 from precast.build.plan.yaml.reader import read_yaml
 from precast.build.store.store import Store
-from tests.helpers.variants import plan_files
 
 sizes = st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3, unique=True)
 pairs = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=3, unique=True)
@@ -59,7 +59,7 @@ def test_a_size_that_the_kernel_does_not_know_is_told_at_its_place(
 ) -> None:
     """The kernel says it once: the answer is noted."""
     good = manifest(tmp_path, ", problems: [{rows: [1, 16]}]")
-    assert len(plan_files([good], notes=store.notes).variants) == 1
+    assert len(plan_of_files([good], notes=store.notes).variants) == 1
     asked: list[Any] = []
     from precast.build.plan.describer import Describer
 
@@ -70,16 +70,16 @@ def test_a_size_that_the_kernel_does_not_know_is_told_at_its_place(
         return names(self, variants)
 
     monkeypatch.setattr(Describer, "size_names", noted)
-    plan_files([good], notes=store.notes)
+    plan_of_files([good], notes=store.notes)
     assert asked == []
     with pytest.raises(
         ManifestError, match=r"m\.yaml:1:\d+: the problems of 'rmsnorm' have no size 'row'; did you mean"
     ):
-        plan_files([manifest(tmp_path, ", problems: [{row: 1}]")], notes=store.notes)
+        plan_of_files([manifest(tmp_path, ", problems: [{row: 1}]")], notes=store.notes)
 
 
 def test_problems_are_part_of_no_variant(tmp_path: Path, store: Store) -> None:
-    plans = [plan_files([manifest(tmp_path, text)], notes=store.notes) for text in ("", ", problems: [{rows: 7}]")]
+    plans = [plan_of_files([manifest(tmp_path, text)], notes=store.notes) for text in ("", ", problems: [{rows: 7}]")]
     keep: list[Sequence[Any]] = [[(v.identity, v.rank, v.env, v.source) for v in plan.variants] for plan in plans]
     assert keep[0] == keep[1]
 

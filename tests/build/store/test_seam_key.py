@@ -57,7 +57,6 @@ def test_a_structure_in_a_workers_answer_is_checked() -> None:
         "signatures": [],
         "seconds": 1.0,
         "assumed": {},
-        "launch_plan": None,
         "returns": 8,
         "inputs": {},
         "unsteady": [],

@@ -65,19 +65,3 @@ def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solut
     store.record_file(key).unlink()
     left_out, kept = with_ptx(cache, store, cases)
     assert isinstance(left_out, LeftOut) and "--keep ptx" in left_out.reason and kept == cases[1]
-
-
-def test_a_store_of_an_older_version_is_completed_by_a_build_that_keeps_ptx(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    cache = Cache(built(tmp_path, "plain"))
-    store = Store(tmp_path / "store")
-    for artifact in cache.op("user.add").artifacts:
-        record = store.record_of(artifact.key, "user.add", "object")
-        assert record is not None
-        older = replace(record, products=tuple(replace(product, ptx=b"") for product in record.products))
-        store.put(record.key, older)
-        with pytest.raises(NoPtx, match="of a build that kept no PTX: build the cache again with --keep ptx"):
-            KeptPtx(cache, store).text("user.add", artifact)
-    kept = Cache(built(tmp_path, "kept", "--keep", "ptx"))
-    assert all(artifact.ptx is not None for artifact in kept.op("user.add").artifacts)

@@ -30,7 +30,7 @@ RUN = {
     "new": slice(None), "plan": slice(2), "requests": slice(None), "check": slice(None), "wheel": slice(None),
     "merge": slice(None),
     "list": slice(None), "show": slice(None), "diff": slice(None), "report": slice(None), "store": slice(None),
-    "toolchains": slice(2), "doctor": slice(None), "error": slice(None), "schema": slice(None),
+    "doctor": slice(None), "error": slice(None), "schema": slice(None),
 }  # fmt: skip
 """The examples that run here. The others compile, launch or ask a network: rooms of their own do that."""
 MAY_FAIL = ("doctor", "check")
@@ -59,7 +59,7 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
         line = line.replace("-o cache", "-o merged")
     words, to, _ = line.partition(" > ")
     program, name, *rest = shlex.split(words)
-    env = os.environ | {"PRECAST_STORE": str(folder / "store"), "PRECAST_TOOLCHAINS": str(folder / "toolchains")}
+    env = os.environ | {"PRECAST_STORE": str(folder / "store")}
     done = run([name, *rest], env, folder)
     assert program == "precast" and "Traceback" not in done.stderr
     assert done.returncode == 0 or (name in MAY_FAIL and done.returncode == 1), done.stderr

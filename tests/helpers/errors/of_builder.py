@@ -19,7 +19,6 @@ from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.sources import source_digest
-from precast.build.interpreter import Interpreter
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -34,7 +33,6 @@ from precast.build.push.push import push_cache
 from precast.build.rehearsal.derive import derive
 from precast.build.store.remote import Remote
 from precast.build.store.store import Store
-from precast.build.toolchains.lock import Lock
 from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
@@ -109,10 +107,6 @@ def tool(stage: Stage) -> object:
     return program("gcc")
 
 
-def toolchain(stage: Stage) -> object:
-    return Lock.parse("# nothing yet\n", "mine.lock")
-
-
 def object_(stage: Stage) -> object:
     return source_digest("mine.kernels:norm", [stage.folder])
 
@@ -153,9 +147,8 @@ def merge(stage: Stage) -> object:
 
 def cluster(stage: Stage) -> object:
     variant = Variant(op="x", source="m:f", config={}, target=SM90A, location=Location("m.yaml", 1, 1), env={})
-    other = Interpreter(executable="/work/python", version="3.12", standard="/work/lib", path=("/work/site",))
-    planned = Plan(name="x", variants=(variant,), ops={}, search=(), interpreter=other)
-    return list(Cluster("tcp://10.0.0.5:8786").compile(planned, [variant], seconds=1.0))
+    planned = Plan(name="x", variants=(variant,), ops={})
+    return list(Cluster("tcp://127.0.0.1:1").compile(planned, [variant], seconds=1.0))
 
 
 def remote(stage: Stage) -> object:
@@ -253,7 +246,7 @@ def no_such_artifact(stage: Stage) -> object:
 
 EXAMPLES: dict[str, Example] = {
     "PCK01": declaration, "PCK02": source, "PCK03": unknown_op, "PCK04": replayed, "PCK05": no_operator,
-    "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB04": toolchain, "PCB05": object_,
+    "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB05": object_,
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
     "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": push,

@@ -9,7 +9,6 @@ from types import ModuleType, SimpleNamespace
 from typing import cast
 
 from precast import loader
-from precast.kernels.authoring.launch_plan import LaunchPlan
 from precast.loader.attach.attachment import Attachment
 from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers
@@ -18,6 +17,7 @@ from precast.loader.attach.guards import guard_of
 from precast.loader.contract.diagnostics.dump import Block
 from precast.loader.contract.diagnostics.requests import read_requests
 from precast.loader.contract.distribution.reference import read_reference
+from precast.loader.contract.format.program.host_program import Step
 from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.recordings.keys import encode
@@ -83,8 +83,8 @@ def load(stage: Stage) -> object:
 
 def launch(stage: Stage) -> object:
     """What a cubin's launch is computed with; the sizes are those of the tensors of a call."""
-    plan = LaunchPlan(grid=("x.shape[0]", 1, 1), block=(1025, 1, 1), shared=0, parameters=("x",))
-    return plan.launch({"x.shape[0]": 20})
+    step = Step(kernel="k", grid=("x.shape[0]", 1, 1), block=(1025, 1, 1), cluster=(1, 1, 1), shared=0, parameters=())
+    return step.launch({"x.shape[0]": 20})
 
 
 def frozen(stage: Stage) -> object:

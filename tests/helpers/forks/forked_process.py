@@ -23,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from precast.build.interpreter import HERE, Interpreter
 from precast.build.ipc import child_process
 from tests.helpers.forks.server import COMPILER, Request
 
@@ -117,11 +116,11 @@ def fork_children() -> None:
 
 
 def start_child(
-    module: str, environment: Mapping[str, str], interpreter: Interpreter
+    module: str, environment: Mapping[str, str]
 ) -> tuple[subprocess.Popen[bytes] | ForkedProcess, BinaryIO]:
-    """What ``precast.build.ipc.child_process`` starts, forked if it runs in this interpreter and imports the DSL."""
-    if module not in _FORKED or interpreter != HERE:
-        return _start_process(module, environment, interpreter)
+    """What ``precast.build.ipc.child_process`` starts, forked if it imports the DSL."""
+    if module not in _FORKED:
+        return _start_process(module, environment)
     with contextlib.ExitStack() as theirs:
         ends = [os.pipe() for _ in range(3)]
         (requests, stdin), (stdout, output), (replies, reply) = ends
@@ -141,7 +140,7 @@ def start_child(
         except NotServed:
             for descriptor in (stdin, stdout, replies):
                 os.close(descriptor)
-            return _start_process(module, environment, interpreter)
+            return _start_process(module, environment)
     process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
     return process, os.fdopen(replies, "rb", buffering=0)
 

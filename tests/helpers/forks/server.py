@@ -73,11 +73,10 @@ def import_compiler() -> None:
     """Import what the child processes of a build import, with the toolkit that a worker has."""
     from precast.build.child import describer_main, rehearser_main, worker_main
     from precast.build.child.stand_in.fake_gpu import toolkit
-    from precast.build.interpreter import HERE
     from precast.build.link.toolchain import find_toolkit
 
     assert describer_main and rehearser_main and worker_main
-    with toolkit(find_toolkit(HERE)):
+    with toolkit(find_toolkit()):
         import cutlass.base_dsl.compiler
         import cutlass.cute.runtime
         from cutlass.cute import _tvm_ffi_args_spec_converter

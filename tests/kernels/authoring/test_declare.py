@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from precast.kernels import Declaration, LaunchPlan, declaration_of, kernel
-from precast.kernels.authoring.declare import plan_of
+from precast.kernels import Declaration, declaration_of, kernel
 from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.contract.format.target import Target
 
@@ -72,7 +71,6 @@ def test_a_manifest_may_rename_a_declared_op() -> None:
         ({"op": "x", "targets": ["sm_90a+"]}, "sm_90+"),
         ({"op": "x", "outputs": "out"}, "write a list"),
         ({"op": "x", "reference": "yes"}, "reference is 'yes'"),
-        ({"op": "x", "launch": 1}, "launch is 1: give a function"),
         ({"op": "x", "arguments": {"mX": "not a name"}}, "'not a name' is not a valid name"),
     ],
 )
@@ -101,17 +99,3 @@ def test_refusals() -> None:
     assert "sm_90a, sm_100+, not sm_80" in str(declaration.refusal({}, Target.parse("sm_80")))
     assert declaration.refusal({}, Target.parse("sm_103a")) == "never on sm_103a"
     assert Declaration(op="x", keys=()).refusal({}, Target.parse("sm_80")) is None
-
-
-def test_a_launch_plan_is_made_with_what_authors_import() -> None:
-    @kernel(op="x", launch=lambda config: LaunchPlan(grid=(1, 1, 1), block=(32, 1, 1), parameters=("out",)))
-    def right(n: int) -> None: ...
-
-    @kernel(op="x", launch=lambda config: {"grid": (1, 1, 1)})  # type: ignore[arg-type, return-value]
-    def wrong(n: int) -> None: ...
-
-    plan = plan_of(right, {"n": 1})
-    assert plan is not None and plan.parameters == ("out",)
-    assert plan_of(plain, {"n": 1}) is None
-    with pytest.raises(DeclarationError, match=r"wrong: launch returned \{.*: return a precast\.kernels\.LaunchPlan"):
-        plan_of(wrong, {"n": 1})

@@ -97,7 +97,7 @@ def write(native: Native, folder: Path, assumes: Assumptions | None, **more: Any
 def test_a_get_asks_nothing_more_where_nothing_is_assumed(
     native: Native, tmp_path: Path, use: Use, machines: Machines, library: ctypes.CDLL
 ) -> None:
-    """Nor where an older cache recorded what its kernels asked: that is for people, who ask for an explanation."""
+    """Nor where the provenance has what its kernels queried: that is for people, who ask for an explanation."""
     use(write(native, tmp_path / "plain", None, provenance={"assumed": {SMS: 78}}), machines=machines)
     machines.on()  # the driver has started
     before = [library.fake_count(which) for which in range(16)]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from precast.build.plan.plan import Plan
+from precast.build.plan.planner import plan_of_files
 from precast.loader.contract.format.config import Key
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.resolution import Resolution, manifest_lines
 from tests.helpers.resolutions import HERE, scale, source
-from tests.helpers.variants import plan_files
 
 MODULE = """
 def compile_it(dtype: str, hidden: int, tile: list[int] = [64, 64], stages: int = 2):
@@ -41,7 +41,7 @@ def planned(found: Resolution, folder: Path) -> Plan:
     (folder / "advised.py").write_text(MODULE)
     path = folder / "advised.yaml"
     path.write_text("\n".join(["version: 1", "name: advised", "path: .", *manifest_lines(found)]) + "\n")
-    return plan_files([path])
+    return plan_of_files([path])
 
 
 @pytest.mark.parametrize(

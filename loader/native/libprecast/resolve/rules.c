@@ -98,10 +98,8 @@ static void hosts(struct builder *reasons, size_t *count, const struct artifact 
 }
 
 /* Whether an entry of a toolchain is the toolkit that the compiler's libraries were made with: that of all hosts, or of
- * one; in older caches the runtime of the same toolkit. */
-static bool is_cuda(struct text name) {
-  return is(name, "cuda") || begins(name, "cuda[") || begins(name, "nvidia-cuda-runtime");
-}
+ * one. */
+static bool is_cuda(struct text name) { return is(name, "cuda") || begins(name, "cuda["); }
 
 static void toolchain(struct builder *reasons, size_t *count, const struct index *index,
                       const struct machine *machine) {

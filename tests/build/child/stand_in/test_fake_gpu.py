@@ -19,11 +19,11 @@ from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
+from precast.build.plan.planner import plan_of_files
 from precast.build.results.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
-from tests.helpers.variants import plan_files
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
@@ -251,7 +251,7 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     """Build the user's manifest with these profiles."""
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
-    plan = plan_files([folder / "asks.yaml"], profiles=profiles)
+    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles)
     return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
 
 
@@ -302,9 +302,9 @@ def test_a_manifest_may_name_the_gpu_and_its_environment_follows(home: Path) -> 
     text = MANIFEST.replace("path:", "profiles: [H20]\npath:")
     text = text.replace("op: nothing,", 'op: nothing, env: {SMS: "${target.sm_count}"},')
     (home / "asks.yaml").write_text(text)
-    plan = plan_files([home / "asks.yaml"])
+    plan = plan_of_files([home / "asks.yaml"])
     assert {v.env["SMS"] for v in plan.variants if v.op == "nothing"} == {"78", "148"}
-    chosen = plan_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]))
+    chosen = plan_of_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]))
     assert {v.env["SMS"] for v in chosen.variants if v.op == "nothing"} == {"114", "148"}
 
 

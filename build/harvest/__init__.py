@@ -1,1 +1,0 @@
-"""Harvests: the keys of kernels that libraries have compiled into their own caches on disk."""

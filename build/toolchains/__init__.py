@@ -1,1 +1,0 @@
-"""Toolchains of manifests: each is resolved to a lock, and installed into a separate environment."""
