@@ -1,7 +1,8 @@
 """Make a virtual environment: ``environment.py [--torch] [--clear] FOLDER REQUIREMENT...``.
 
-Every version is pinned by constraints.txt. A second run with the same requirements does nothing; after an interrupted
-run the environment is made again. Needs Python 3.10 or newer with pip, and nothing else.
+Every version is pinned by constraints.txt, or by the file that the variable CONSTRAINTS names. A second run with the
+same requirements does nothing; after an interrupted run the environment is made again. Needs Python 3.10 or newer with
+pip, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CONSTRAINTS = ROOT / "constraints.txt"
+CONSTRAINTS = Path(os.environ.get("CONSTRAINTS") or ROOT / "constraints.txt").absolute()
 STAMP = ".ready"
 BUILD_REQUIREMENTS = ("hatchling", "apache-tvm-ffi")  # of both distributions, which are built in the environment itself
 

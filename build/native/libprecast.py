@@ -65,6 +65,7 @@ def compile_sources(output: Path, arguments: Iterable[str | Path], *, compiler: 
     compiler
         A gcc, such as one for another processor.
     """
+    output = output.absolute()  # gcc runs in a folder of its own
     with scratch_folder(output.parent, ".native-") as folder:
         for name, text in tables().items():
             (folder / name).write_text(text)

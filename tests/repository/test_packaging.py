@@ -90,7 +90,7 @@ def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None
     wheel = zipfile.ZipFile(made["out"] / f"precast-{VERSION}-py3-none-any.whl")
     info = f"precast-{VERSION}.dist-info/"
     expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES))
-    expected |= of_native("precast/")
+    expected |= {*of_native("precast/"), "precast/__main__.py"}
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert set(wheel.namelist()) == expected | metadata
     assert {f"precast/{p}/py.typed" for p in PACKAGES} <= expected

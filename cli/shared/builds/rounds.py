@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-import click
+import typer
 
 from precast.build.errors import OutputError
 from precast.build.watch.fingerprints import Fingerprint, Fingerprints, changed, modified_since
@@ -57,8 +57,8 @@ class Watch:
             result = self._build(request)
             self._paths |= plan_files(result.plan, request.store)
             line = totals(result.report, result.cache)
-        except (PrecastError, click.ClickException, OSError) as error:
-            if not earlier and isinstance(error, (OutputError, click.ClickException)):
+        except (PrecastError, typer.BadParameter, OSError) as error:
+            if not earlier and isinstance(error, (OutputError, typer.BadParameter)):
                 raise  # the command line is wrong: no file that is watched could correct it
             self._paths |= earlier  # what the last good round was made of: the mistake may be there
             self._print_error(error)
@@ -94,7 +94,7 @@ class Watch:
     def _print_error(self, error: Exception) -> None:
         if isinstance(error, PrecastError):
             print_message(error_text(error))
-        elif isinstance(error, click.ClickException):
+        elif isinstance(error, typer.BadParameter):
             print_message(f"error: {error.format_message()}")
         elif isinstance(error, OSError):
             print_message(f"error: {error.filename}: {error.strerror}: check the path and its permissions")

@@ -37,9 +37,11 @@ FLOAT32, BFLOAT16 = {"dtype": "float32"}, {"dtype": "bfloat16"}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("libprecast")
-    write_library(folder)
-    return folder
+    """By a relative path, as docs/native.md has it: gcc runs in another folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("native"))
+        write_library(Path("libprecast"))
+        return Path("libprecast").absolute()
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 
-import click
 import pytest
+import typer
 from pytest import MonkeyPatch
 
 from precast.cli.shared.builds import rounds
@@ -117,7 +117,7 @@ def test_a_file_saved_right_after_the_last_look_of_a_round_is_seen(tmp_path: Pat
         rounds_made.append(file.read_text())
         if len(rounds_made) == 2:
             raise KeyboardInterrupt
-        raise click.ClickException("a round that fails")
+        raise typer.BadParameter("a round that fails")
 
     def save(paths: Iterable[str], nanoseconds: int) -> tuple[str, ...]:
         file.write_text("after")
