@@ -13,7 +13,6 @@ from math import exp, log
 from typing import Any
 
 from performance_tables import counted, fastest, library_of
-from systems import SYSTEMS
 
 HEAD = """# Kernels
 
@@ -31,9 +30,9 @@ precast verify cache --op rmsnorm                   # on a GPU
 precast bench cache --op rmsnorm                    # compared with its peer
 ```
 
-To build `manifests/cutlass-examples.yaml`, set `CUTLASS_EXAMPLES` to the examples of the CuTe DSL in a clone;
-`benchmarks/cutlass_examples.py` compares these kernels with torch. `python benchmarks/kernel_list.py --verified FILE`
-adds results of `precast verify --json`, and `make emulate-all` those of all emulations.
+To build `manifests/cutlass-examples.yaml`, set `CUTLASS_EXAMPLES` to the examples of the CuTe DSL in a clone.
+`python benchmarks/kernel_list.py --verified FILE` adds results of `precast verify --json`, and `make emulate-all` those
+of all emulations.
 """
 NOTHING: Mapping[str, Any] = {"variants": {}}
 LONGEST = 72
@@ -69,19 +68,8 @@ def page(
                 f"\n## {title}\n",
                 *_table(_heads(results), [_row(op, shipped, results, emulated) for op in mine]),
             ]
-    lines += ["\n## What other systems do, and how precast does it"]
-    for system, features in SYSTEMS:
-        lines.append(f"\n**{system}**\n")
-        for feature in features:
-            ops = f" ({', '.join(f'`{op}`' for op in feature.ops)})" if feature.ops else ""
-            lines.append(f"- {feature.what}{ops}: `{feature.command}`")
     lines.append("\n`make kernels` writes this page from the manifests and from `benchmarks/results`.")
     return "\n".join(lines) + "\n"
-
-
-def systems_ops() -> tuple[str, ...]:
-    """The ops in the last section."""
-    return tuple(sorted({op for _, features in SYSTEMS for one in features for op in one.ops}))
 
 
 def _origin(op: str, source: str) -> str:

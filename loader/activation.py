@@ -122,7 +122,7 @@ class _Finder:
                 attach = import_module("precast.loader.attach")
                 attached = attach.attached()
                 if attached is None or not attached.libraries.keys() >= set(names):
-                    attach.attach(names, without_compiler=attach.placeholder.is_needed())
+                    attach.attach(names, without_compiler=attach.importers.is_needed())
             for name in names:
                 del self._waiting[name]
 

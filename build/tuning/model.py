@@ -2,7 +2,7 @@
 
 It ranks variants and does not predict exact times. The blocks of a GPU work in waves. A wave takes the time to multiply
 one tile, or to load its operands from the L2 cache; all waves together take at least the time to load each byte from
-memory once. ``benchmarks/model.py`` compares its choices with measurements.
+memory once.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Any, cast, get_args
 
 from precast.loader.attach.attachment import Attachment, KernelMissing, Missing, Mode
 from precast.loader.attach.compile_sites import function_of
-from precast.loader.attach.compiler import dsl, host_values, placeholder
+from precast.loader.attach.compiler import dsl, host_values, importers
 from precast.loader.attach.compiler.placeholder import NoCompiler
 from precast.loader.attach.deferred.module import DeferredImportFailed
 from precast.loader.attach.deferred.modules import DeferredModules
@@ -139,12 +139,14 @@ def attach(
     by_name = {library.name: library for library in chosen if library.name not in attachment.libraries}
     chosen = list(by_name.values())
     for library in chosen:
-        _check_in_time(library, attachment, placeholders=without_compiler and not placeholder.is_installed())
+        _check_in_time(
+            library, attachment, placeholders=without_compiler and not importers.is_admitted(library.package)
+        )
     attachment.change(mode, missing)
     finders, attached_before = list(sys.meta_path), dict(attachment.libraries)
-    new = without_compiler and placeholder.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
+    new = without_compiler and importers.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))
     try:
-        if _current is None and not placeholder.is_installed():
+        if _current is None and not importers.is_installed():
             dsl.install(attachment.note_untracked if attachment.recording else None)
         for library in chosen:
             _install(library, attachment, without_compiler)
@@ -152,7 +154,7 @@ def attach(
         # The hooks of modules to come are gone; those of imported modules were checked, and do not fail.
         sys.meta_path[:], attachment.libraries = finders, attached_before
         if new:
-            placeholder.uninstall()
+            importers.uninstall()
         raise
     _current = attachment
     return attachment
@@ -204,6 +206,9 @@ def _check_in_time(library: Library, attachment: Attachment, *, placeholders: bo
 def _install(library: Library, attachment: Attachment, without_compiler: bool) -> None:
     for name, value in library.environment.items():
         os.environ.setdefault(name, value)
+    if without_compiler:
+        for package in (library.package, *library.imports):
+            importers.admit(package)
     for seam in library.seams:
         seam.install(attachment, library)
     if without_compiler:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from precast.loader import api, session
-from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler import importers
 from precast.loader.attach.compiler.call_site import untracked_compile
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.compiler.native_kernel import NativeKernel
@@ -207,7 +207,7 @@ class Attachment:
             return called[0]
         if structure != WRAPPED:
             return rebuilt(structure, called, library.package)
-        if own is None or placeholder.is_installed():
+        if own is None or importers.is_installed():
             raise PrecastError(
                 "the library wraps this kernel in a function that only its own code can make, and that needs the DSL: "
                 f"pip install {DSL_DISTRIBUTION}"
@@ -221,7 +221,7 @@ class Attachment:
 
     def _look_up(self, op: str, config: Mapping[str, Any]) -> Kernel:
         """A cache's kernel; raises where there is none."""
-        installed = None if placeholder.is_installed() else session.default.installed.version_of(DSL_DISTRIBUTION)
+        installed = None if importers.is_installed() else session.default.installed.version_of(DSL_DISTRIBUTION)
         request = {name: to_value(value) for name, value in config.items()}
         if installed:
             request[COMPILER] = installed
@@ -249,7 +249,7 @@ class Attachment:
 
     def _missed(self, function: str, key: bytes, reason: str, advice: str, own: Own | None) -> Any:
         self._note(function, key, reason)
-        compiler = not placeholder.is_installed()
+        compiler = not importers.is_installed()
         if self.missing == "skip" or (self.mode == "record" and not compiler):
             return _skipped(own if compiler else None)
         if self.mode == "record":

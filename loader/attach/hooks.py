@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -163,7 +162,7 @@ def replace_function(function: str, answer: Any) -> None:
     module, _, name = function.partition(":")
     package = module.partition(".")[0]
     if package == placeholder.DSL:
-        setattr(importlib.import_module(module), name, answer)
+        setattr(placeholder.module_named(module), name, answer)
         return
 
     stand_in = standing_for(module, name, answer)

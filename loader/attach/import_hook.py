@@ -42,7 +42,7 @@ def after_import_below(package: str, change: Change, *, without: Sequence[str] =
     """
 
     def change_of(name: str) -> Change | None:
-        concerned = _below(name, package) and not any(_below(name, other) for other in without)
+        concerned = is_below(name, package) and not any(is_below(name, other) for other in without)
         return change if concerned else None
 
     _change_imported(change_of)
@@ -77,13 +77,18 @@ def imported_below(package: str, *, without: Sequence[str] = ()) -> dict[str, Mo
         name: module
         for name, module in list(sys.modules.items())
         if isinstance(module, ModuleType)
-        and _below(name, package)
-        and not any(_below(name, other) for other in without)
+        and is_below(name, package)
+        and not any(is_below(name, other) for other in without)
         and getattr(module, "__file__", None) is not None
     }
 
 
-def _below(name: str, package: str) -> bool:
+def is_below(name: str, package: str) -> bool:
+    """Whether a module is a package, or is inside it.
+
+    >>> is_below("json.decoder", "json"), is_below("jsonschema", "json")
+    (True, False)
+    """
     return name == package or name.startswith(f"{package}.")
 
 

@@ -97,6 +97,9 @@ class Library(Immutable, kw_only=True):
         Its names for pip and for Python's import; they and the digest of its sources guard every key.
     seams
         Where it compiles.
+    imports
+        Further packages whose code its kernels use, and that import the DSL: where it is not installed, they get
+        placeholders, too.
     environment
         Variables to set before it is imported, unless the user has: such as one that turns off a disk cache.
     answers
@@ -125,6 +128,7 @@ class Library(Immutable, kw_only=True):
     distribution: str
     package: str
     seams: tuple[Seam, ...]
+    imports: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
     answers: Mapping[str, Callable[..., Any]] = {}
     native_modules: tuple[str, ...] = ()

@@ -73,6 +73,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jit = "import functools\ndef jit_cache(function): return functools.cache(function)\n"
     kernels = "from quack.cache.jit import jit_cache\n\n@jit_cache\ndef compiled(n): return ('compiled', n)\n"
     files = {"quack/cache/__init__.py": "", "quack/cache/jit.py": jit, "quack/kernels.py": kernels}
+    files["quack/dtypes.py"] = "import cutlass"
     write_library(site, files, package="quack", distribution="quack-kernels")
     write_library(site, {"flashinfer/__init__.py": COMPILE}, package="flashinfer", distribution="flashinfer-python")
     front_end = f"{COMPILE}\ncompiled.compile_cache = {{}}\n"
@@ -234,8 +235,9 @@ def test_a_wrong_mode_is_an_error_of_each_import(run: Run) -> None:
 
 
 def test_placeholders_are_there_where_the_dsl_is_not_installed(run: Run, site: Path, tmp_path: Path) -> None:
-    code = "import quack, cutlass; print(cutlass.__version__)"
+    code = "import quack.dtypes; print(quack.dtypes.cutlass.__version__)"
     assert passes(run("-c", code, PRECAST_ATTACH="quack")) == "4.8.1\n"
+    assert run("-c", "import quack, cutlass", PRECAST_ATTACH="quack").returncode == 1
     (tmp_path / "cutlass").mkdir()
     (tmp_path / "cutlass" / "__init__.py").write_text("__version__ = 'own'\n")
     both = f"{site}{os.pathsep}{tmp_path}"

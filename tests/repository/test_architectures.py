@@ -1,30 +1,11 @@
-"""docs/architectures.md has the stored counts, and the same targets as the loader."""
+"""docs/architectures.md has the same targets as the loader."""
 
 from __future__ import annotations
-
-import importlib
-import json
-from types import ModuleType
-
-import pytest
 
 from precast.loader.contract.format.target import Target, parse_capability
 from tests.helpers.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "architectures.md"
-
-
-@pytest.fixture
-def architectures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that writes the table, which is a file of benchmarks/."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("architectures")
-
-
-def test_the_table_is_what_the_stored_counts_render_to(architectures: ModuleType) -> None:
-    page = PAGE.read_text()
-    written = architectures.with_table(page, architectures.table(json.loads(architectures.RESULTS.read_text())))
-    assert page == written, "write it again: python benchmarks/architectures.py"
 
 
 def test_where_a_target_runs_is_what_the_loader_takes_there() -> None:

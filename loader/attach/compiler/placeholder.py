@@ -3,17 +3,14 @@
 A placeholder implements nothing and replaces nothing: it is a name that has further names as attributes. A module may
 derive classes from it, decorate functions with it, subscript it and compare it by identity. A numeric type that is
 called with a number returns that number, since libraries pass ``Int32(n)`` to a compiled kernel. Anything else that is
-called raises ``NoCompiler``, with the name. It is never installed beside the DSL.
+called raises ``NoCompiler``, with the name. Who gets placeholders is decided by ``importers``.
 """
 
 from __future__ import annotations
 
-import sys
+import copyreg
 import types
-from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from collections.abc import Iterator
 from typing import Any
 
 from precast.loader.contract.recordings.provenance import DSL_DISTRIBUTION
@@ -152,74 +149,50 @@ def _child(parent: str, name: str) -> Any:
     return _made[path]
 
 
-class _Module(types.ModuleType):
+class Module(types.ModuleType):
+    """A placeholder of a module. It stands in no list of imported modules: who asks there is not told of the DSL."""
+
     def __getattr__(self, name: str) -> Any:
         if name in _PROTOCOL:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        child = sys.modules.get(f"{self.__name__}.{name}") or _child(self.__name__, name)
+        child = _modules.get(f"{self.__name__}.{name}") or _child(self.__name__, name)
         setattr(self, name, child)
         return child
 
 
-class _Finder(MetaPathFinder, Loader):
-    def __init__(self, version: str) -> None:
-        self._version = version
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == DSL else None
-
-    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        return _Module(spec.name, "Names of the DSL, which is not installed (precast.loader.attach).")
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        module.__path__ = []
-        if module.__name__ == DSL:
-            vars(module).update(__version__=self._version, CUDA_VERSION=_CUDA)
+_modules: dict[str, Module] = {}
 
 
-def install(version: str) -> bool:
-    """Have ``import cutlass`` and every import below it return placeholders; refused where the DSL is installed.
+def module_named(name: str) -> Module:
+    """The placeholder of a module of the DSL, one for all who import it.
 
-    Parameters
-    ----------
-    version
-        The value of ``cutlass.__version__``: libraries read it while they are imported.
-
-    Returns
-    -------
-    bool
-        Whether they are new: False where they were installed before.
+    >>> module_named("cutlass.cute").nvgpu
+    <no cutlass.cute.nvgpu>
     """
-    if DSL in sys.modules and not isinstance(sys.modules[DSL], _Module):
-        raise NoCompiler(f"{DSL} is imported already: attach without without_compiler=True")
-    if is_installed():
-        return False
-    if not is_needed():
-        raise NoCompiler(f"{DSL} is installed here: attach without without_compiler=True")
-    sys.meta_path.insert(0, _Finder(version))
-    return True
+    if name not in _modules:
+        parent, _, last = name.rpartition(".")
+        made = Module(name, "Names of the DSL, which is not installed (precast.loader.attach).")
+        made.__path__ = []
+        if parent:
+            setattr(module_named(parent), last, made)
+        else:
+            vars(made)["CUDA_VERSION"] = _CUDA
+        _modules[name] = made
+    return _modules[name]
 
 
-def uninstall() -> None:
-    """Remove the placeholders, and the modules that stand for the DSL."""
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, _Module):
-            del sys.modules[name]
+def forget() -> None:
+    """Make every module's placeholder anew from now on."""
+    _modules.clear()
 
 
-def is_needed() -> bool:
-    """Whether the DSL is not installed here, so that its names are placeholders or nothing."""
-    if is_installed():
-        return True
-    if DSL in sys.modules:
-        return False
-    spec = find_spec(DSL)
-    return spec is None or spec.loader is None  # without a loader it is a bare folder, of another package
+def _found(path: str) -> Any:
+    """The placeholder that has this path, for copies by ``pickle``."""
+    parent, _, name = path.rpartition(".")
+    return _child(parent, name)
 
 
-def is_installed() -> bool:
-    """Whether placeholders stand for the DSL in this process."""
-    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+copyreg.pickle(
+    _Kind,  # type: ignore[arg-type]
+    lambda cls: (_found, (_path(cls),)) if _is_placeholder(cls) else cls.__qualname__,
+)

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach.compiler import placeholder
 from precast.loader.attach.compiler.dsl import Answers, answered_by, tracked_compile
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.library import KernelSource, Library, Seam
@@ -42,8 +41,6 @@ class OperatorCompile(Seam):
         calls = threading.local()
 
         def note_arguments(module: ModuleType) -> None:
-            if placeholder.is_installed():
-                return
             operator: Any = vars(module)["Operator"]
             original = operator.compile
 
@@ -63,8 +60,6 @@ class OperatorCompile(Seam):
             return {"arguments": encode(arguments, tensors=True, describe=_describe_arguments)}
 
         def serve(module: ModuleType) -> None:
-            if placeholder.is_installed():
-                return
             operator: Any = vars(module)["CuteDslOperator"]
             original = operator.cute_compile
 

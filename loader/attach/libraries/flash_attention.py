@@ -21,6 +21,7 @@ LIBRARY = Library(
         CacheAttribute("flash_attn.cute.interface", "compile_cache"),
         CacheAttribute("flash_attn.cute.compute_block_sparsity", "compile_cache"),
     ),
+    imports=("quack",),
     environment={"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0"},
     answers={"cutlass.cute:ceil_div": ceil_div},
 )

@@ -79,6 +79,7 @@ LIBRARY = Library(
             passed=PASSED,
         ),
     ),
+    imports=("quack",),
     native_modules=(
         "flashinfer.jit.core:JitSpec.build_and_load",
         "tvm_ffi.cpp:load_inline",

@@ -34,6 +34,7 @@ LIBRARY = Library(
         ClassMethods("sglang", without=(_FLASH_ATTENTION,), devices=DEVICES),
         CacheAttribute(f"{_FLASH_ATTENTION}.cute.interface", "compile_cache"),
     ),
+    imports=("quack",),
     environment={"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0"},
     answers={"cutlass.cute:ceil_div": ceil_div},
     describe=describe,

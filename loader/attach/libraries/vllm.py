@@ -139,6 +139,7 @@ LIBRARY = Library(
             for module in ("interface", "compute_block_sparsity")
         ),
     ),
+    imports=("quack",),
     environment={"FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0"},
     answers={"cutlass.cute:ceil_div": ceil_div, **ANSWERS},
     describe=lambda value, notes: describe_tensor_spec(value, notes) or describe(value, notes),

@@ -10,7 +10,7 @@ from typing import cast
 
 from precast import loader
 from precast.loader.attach.attachment import Attachment
-from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler import importers
 from precast.loader.attach.compiler.dsl import Answers
 from precast.loader.attach.deferred.module import Deferral, defer
 from precast.loader.attach.guards import guard_of
@@ -138,8 +138,8 @@ def unknown_key(stage: Stage) -> object:
 
 
 def no_compiler(stage: Stage) -> object:
-    stage.patch.setitem(sys.modules, placeholder.DSL, ModuleType("cutlass"))
-    return placeholder.install("4.8.1")
+    stage.patch.setitem(sys.modules, "cutlass", ModuleType("cutlass"))
+    return importers.install("4.8.1")
 
 
 def deferred_import_failed(stage: Stage) -> object:

@@ -43,7 +43,7 @@ FILES = {
 BEGIN = """
 import os, sys
 from precast.loader.attach import *
-from precast.loader.attach.compiler import placeholder
+from precast.loader.attach.compiler import importers
 from precast.loader.errors import ConfigError
 
 def begin(*seams, mode="frozen", **more):
@@ -242,6 +242,6 @@ import minilib
 try: attach([Library(name="mine", distribution="d", package="minilib", seams=())], without_compiler=True)
 except ConfigError as error: assert "minilib is already imported, without the names of the DSL" in str(error), error
 else: raise AssertionError
-assert not placeholder.is_installed()
+assert not importers.is_installed()
 """
     passes(code, path=[site])
