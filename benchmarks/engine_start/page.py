@@ -120,8 +120,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def compiled(rows: Sequence[Mapping[str, Any]]) -> str:
     """What was compiled just in time, number and seconds, and the processes that the program waited for."""
     lines = [
-        "| start | the DSL | of these, once ready | Triton | ptxas, gcc | torch.compile | helpers | served, not "
-        "| MB |",
+        "| start | the DSL | of these, once ready | Triton | ptxas, gcc | torch.compile | helpers | served, not | MB |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:

@@ -72,8 +72,9 @@ class Machine:
         """Make the environment of what was unpacked, and import it once: the first import reads files from the disk."""
         began = time.time()
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.top / "venv"], check=True)
-        self.site.rmdir()
-        (self.top / "site").rename(self.site)
+        if (self.top / "site").exists():
+            self.site.rmdir()
+            (self.top / "site").rename(self.site)
         libraries = Path(sysconfig.get_paths()["purelib"], "nvidia")
         for folder in libraries.iterdir():
             if folder.is_dir() and not (self.site / "nvidia" / folder.name).exists():
@@ -83,17 +84,18 @@ class Machine:
         compile_all = [self.python, "-m", "compileall", "-q", "-j", "0", self.site, self.top / "dsl"]
         subprocess.run(compile_all, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         print(f"set up in {time.time() - began:.0f} s", flush=True)
+        self.logs.mkdir(exist_ok=True)
         facts = self.ask(FACTS, CELLS[0]) | self.ask(f"import json; {COMPILER}", CELLS[0])
-        self.results.mkdir()
-        self.logs.mkdir()
         (self.top / "machine.json").write_text(json.dumps(facts))
+        self.results.mkdir()
         print(f"set up and imported in {time.time() - began:.0f} s:", facts, flush=True)
 
     def ask(self, code: str, cell: Cell) -> dict[str, Any]:
         """What a program in a cell's environment prints."""
         environment = self.environment(cell)
         Path(environment["HOME"]).mkdir(parents=True, exist_ok=True)
-        done = subprocess.run([self.python, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        program = [self.python, "-c", code]
+        done = subprocess.run(program, env=environment, cwd=self.logs, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout.splitlines()[-1])
 
     def start(self, cell: Cell) -> dict[str, Any]:
@@ -113,7 +115,10 @@ class Machine:
         with (self.logs / f"{cell.name}.log").open("w") as log:
             began = time.time()
             program = [self.python, *words]
-            process = subprocess.Popen(program, env=environment, stdout=log, stderr=log, start_new_session=True)
+            # Not in a checkout of precast: transformers would import its folder kernels.
+            process = subprocess.Popen(
+                program, env=environment, cwd=self.logs, stdout=log, stderr=log, start_new_session=True
+            )
             try:
                 if cell.process == "server":
                     result = ask_server(process, began, limit, model)
