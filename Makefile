@@ -10,7 +10,7 @@ CHECK  := $(WORK)/check
 TORCH_INDEX ?=
 # 1: install torch's CUDA build (gigabytes) on a machine without a GPU too.
 TORCH_CUDA ?=
-# One room's tests and doctests: make test ROOM=loader/resolve
+# The tests and doctests of some rooms: make test ROOM=loader/resolve, make test ROOM='cli loader'
 ROOM ?=
 # Further arguments of pytest: make test ARGS='-k resolve -x'
 ARGS ?=
@@ -20,9 +20,11 @@ JOBS ?= auto
 # Those of this project, and the one that precast new --ci writes.
 WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 
-C_FILES = $(shell find loader/native build tests -name '*.[ch]' -o -name '*.cpp')
+C_FILES = $(shell find loader/native build emulator tests -name '*.[ch]' -o -name '*.cpp')
 
-TESTS = $(wildcard tests/$(ROOM) src/precast/$(ROOM))
+TESTS = $(foreach room,$(ROOM),$(wildcard tests/$(room) src/precast/$(room)))
+MISSING_ROOMS = $(foreach room,$(ROOM),$(if $(wildcard tests/$(room) src/precast/$(room)),,$(room)))
+PYTEST = $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 export TORCH_INDEX TORCH_CUDA
 export PYTHONDONTWRITEBYTECODE := 1
@@ -33,18 +35,34 @@ ENVIRONMENT = $(PYTHON) .ci/environment.py
 # The cache that is measured: make bench CACHE=cache
 CACHE ?=
 
-.PHONY: help demo test cov kernels notebook bench aarch64 emulate-all check tidy format dist lock clean room test-environment check-environment
+.PHONY: help demo test test-all cov kernels notebook bench aarch64 emulate-all check tidy format dist lock clean room test-environment check-environment
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: ## build the default manifest, pack it, use it where there is no compiler, and emulate some of it
-	@$(ENVIRONMENT) --torch $(WORK)/builder -- -e ./loader -e '.[torch]'
+	@$(ENVIRONMENT) --torch $(WORK)/builder -- -e ./loader -e ./emulator -e '.[torch,emulate]'
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
-test: room test-environment ## the whole suite, or the tests of one ROOM
-	@$(TEST)/bin/python -m compileall -q loader build cli kernels manifests tests/helpers
-	@$(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(if $(ROOM),$(TESTS)) $(ARGS)
+test: room test-environment ## the quick tests, or those of some ROOM
+	@$(TEST)/bin/python -m compileall -q loader build cli emulator kernels manifests tests/helpers
+	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
+
+test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
+	@$(TEST)/bin/python -m compileall -q loader build cli emulator kernels manifests tests/helpers
+	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
+
+.PHONY: ends newest neighbours
+
+ends: check-environment ## the loader's and the builder's own tests with the oldest and the newest versions that they accept
+	@$(PYTHON) .ci/ends.py lowest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTHON) .ci/ends.py highest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
+
+newest: check-environment ## the tests of attached libraries with the newest releases of these
+	@$(PYTHON) .ci/ends.py newest $(CHECK)/bin/uv $(WORK) -n $(JOBS) --dist loadfile $(ARGS)
+
+neighbours: test-environment ## resolve beside vLLM, SGLang and others, at the supported and at the newest versions
+	@$(TEST)/bin/python -m pytest tests/repository/test_neighbours.py $(ARGS)
 
 cov: test-environment ## the whole suite, with its branch coverage, which must reach the floors
 	@$(TEST)/bin/python -m coverage run -m pytest $(ARGS)
@@ -80,7 +98,7 @@ check: check-environment ## lint, format, types, import direction, words, C code
 	@$(CHECK)/bin/ruff check .
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
-	@$(CHECK)/bin/mypy --strict .ci/environment.py tests/demo/run.py hatch_build.py
+	@$(CHECK)/bin/mypy --strict .ci/environment.py .ci/ends.py tests/demo/run.py hatch_build.py
 	@$(CHECK)/bin/mypy --strict .ci/words.py
 	@$(CHECK)/bin/clang-format --dry-run -Werror $(C_FILES)
 	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
@@ -97,10 +115,11 @@ format: check-environment ## let ruff fix and format the code, and clang-format 
 	@$(CHECK)/bin/ruff format .
 	@$(CHECK)/bin/clang-format -i $(C_FILES)
 
-dist: ## sdist and wheels of both distributions, in dist/: the loader's with native code for this host, and without
+dist: ## sdist and wheels of the distributions, in dist/: the loader's with native code for this host, and without
 	@$(ENVIRONMENT) $(WORK)/dist -- build hatchling apache-tvm-ffi
 	@PRECAST_NATIVE=1 $(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist loader
 	@PRECAST_NATIVE=0 $(WORK)/dist/bin/pyproject-build --no-isolation --wheel --outdir dist loader
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist emulator
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 lock: check-environment ## write constraints.txt anew from constraints.in
@@ -108,15 +127,15 @@ lock: check-environment ## write constraints.txt anew from constraints.in
 	  --no-emit-package precast --no-emit-package precast-loader constraints.in -o constraints.txt
 
 room:
-	@test -z "$(ROOM)" -o -n "$(TESTS)" || \
-	  { echo "there is no room $(ROOM): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
+	@test -z "$(MISSING_ROOMS)" || \
+	  { echo "there is no room $(firstword $(MISSING_ROOMS)): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
 
 test-environment:
-	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e '.[test]'
+	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e '.[test]'
 
 check-environment:
 	@$(ENVIRONMENT) $(CHECK) -- -e ./loader -e '.[check]'
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find $(wildcard loader build cli kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard loader build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +

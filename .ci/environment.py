@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = Path(os.environ.get("CONSTRAINTS") or ROOT / "constraints.txt").absolute()
 STAMP = ".ready"
-BUILD_REQUIREMENTS = ("hatchling", "apache-tvm-ffi")  # of both distributions, which are built in the environment itself
+BUILD_REQUIREMENTS = ("hatchling", "apache-tvm-ffi")  # of the distributions, which are built in the environment itself
 
 NO_TORCH = """\
 No CPU build of torch {version} was found, and this machine has no GPU: pip would install the CUDA build, with
@@ -74,7 +74,8 @@ def fail(message: str) -> int:
 def files(requirements: Iterable[str]) -> list[Path]:
     """The files on which an environment depends: pins, metadata, C sources, this script, and wheels given as files."""
     of_loader = ("pyproject.toml", "version.py", "precast_attach.pth")
-    metadata = ("pyproject.toml", "hatch_build.py", *(f"loader/{name}" for name in of_loader))
+    of_emulator = ("emulator/pyproject.toml", "emulator/version.py")
+    metadata = ("pyproject.toml", "hatch_build.py", *(f"loader/{name}" for name in of_loader), *of_emulator)
     native = sorted((ROOT / "loader" / "native").rglob("*.[ch]"))  # an editable install compiles the call path
     fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), *native, Path(__file__)]
     return fixed + [Path(r) for r in requirements if r.endswith(".whl")]

@@ -10,11 +10,10 @@ and 64 KiB of shared memory.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import time
 from collections.abc import Callable
 
-from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange
+from precast.emulator import Counts, Emulator, Launch, Memory
 
 HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<8>; .reg .b32 %r<300>; .reg .b64 %rd<32>; .reg .f32 %f<32>;"
@@ -76,17 +75,9 @@ def timed(run: Callable[[], Counts]) -> tuple[Counts, float]:
 def report(name: str, text: str, grid: int, shared: int = 0, pointers: int = 0) -> None:
     """Run a kernel and print its rate."""
     emulator = Emulator([text])
-    buffers = [ctypes.create_string_buffer(max(grid, 1) * 65536 + 65536) for _ in range(pointers)]
-    starts = [-(-ctypes.addressof(buffer) // 128) * 128 for buffer in buffers]
-    memory = [MemoryRange(start, start + 65536 * grid, True, f"buffer {i}") for i, start in enumerate(starts)]
-    launch = EmulatedLaunch(
-        kernel="k",
-        grid=(grid, 1, 1),
-        block=(256, 1, 1),
-        shared=shared,
-        parameters=tuple(start.to_bytes(8, "little") for start in starts),
-    )
-    counts, seconds = timed(lambda: emulator.run([launch], memory))
+    buffers = tuple(Memory.copy_of(bytes(65536 * grid)) for _ in range(pointers))
+    launch = Launch(kernel="k", grid=(grid, 1, 1), block=(256, 1, 1), shared=shared, parameters=buffers)
+    counts, seconds = timed(lambda: emulator.run([launch]).checked())
     rate = counts.instructions / seconds / 1e6
     print(
         f"{name:28} {counts.instructions:10,} warp instructions in {seconds * 1e3:8.2f} ms: {rate:6.1f} million/s, "

@@ -26,10 +26,10 @@ from pathlib import Path
 
 from emulation_mutations import Mutation, mutations, one_of
 
-from precast.build.emulation.errors import Unsupported
 from precast.build.store.store import Store, default_store
 from precast.build.verification.emulations import EmulationOptions, Emulations, schedules
 from precast.build.verification.kept_ptx import KeptPtx
+from precast.build.verification.verifier import NotEmulated
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.launching.cases import Selected, selected
 from precast.loader.contract.format.artifact import Artifact
@@ -87,7 +87,7 @@ class Place:
         artifact = self.case.artifact
         try:
             checks = self.emulations.checks(self.case.op, artifact.key, seed=0, problem=problem, most=None)
-        except Unsupported as error:
+        except NotEmulated as error:
             return {f"refused: {error}": None}
         known = frozenset() if mutation is None else self.known or frozenset()
         return {text: None for check in checks if check.fault and (text := str(check)) not in known}

@@ -26,7 +26,7 @@ HEAD = """# Kernels
 
 ```sh
 precast build manifests/norms.yaml -o cache         # anywhere
-precast verify cache --op rmsnorm                   # on a GPU
+precast verify cache --op rmsnorm                   # on a GPU, with precast[torch]
 precast bench cache --op rmsnorm                    # compared with its peer
 ```
 

@@ -18,11 +18,11 @@ import numpy as np
 from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.opener import EmulatedOpener, numbers_of
 from precast.build.child.recording_runtime import RecordingRuntime
-from precast.build.emulation.interpreter_library import find_library
 from precast.build.link.toolchain import find_toolchain
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
 from precast.build.verification.kept_ptx import KeptPtx
+from precast.emulator import find_library
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.launching.cases import declaration_for

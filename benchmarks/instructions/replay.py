@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precast.build.emulation.emulator import EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.emulator import EmulationFault, Emulator, Launch, Memory, Unsupported
 
 from . import functions, products
 from .case import THREADS, Case, cases
@@ -39,15 +38,8 @@ class Replayed:
 
 def run(emulator: Emulator, kernel: str, grid: int, block: int, parameters: list[Array | int]) -> None:
     """Launch a kernel whose parameters all have 64 bits: arrays by their address."""
-    memory, packed = [], []
-    for number, value in enumerate(parameters):
-        word = value
-        if not isinstance(value, int):
-            word = int(value.__array_interface__["data"][0])
-            memory.append(MemoryRange(word, word + value.nbytes, True, f"array {number}"))
-        packed.append(int(word).to_bytes(8, "little"))
-    launch = EmulatedLaunch(kernel=kernel, grid=(grid, 1, 1), block=(block, 1, 1), parameters=tuple(packed))
-    emulator.run([launch], memory, ScheduleOptions())
+    memory = tuple(value if isinstance(value, int) else Memory.of(value) for value in parameters)
+    emulator.run([Launch(kernel=kernel, grid=(grid, 1, 1), block=(block, 1, 1), parameters=memory)]).checked()
 
 
 def scalar(stored: Arrays) -> Iterator[Replayed]:

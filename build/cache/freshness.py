@@ -17,7 +17,7 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import is_name, shortened
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import Toolchain, find_toolchain
-from precast.build.link.versions import DSL
+from precast.build.link.versions import DSL, VARIABLE
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.store.key import artifact_key, record_key, variant_key
@@ -72,9 +72,8 @@ class Decisions:
             if self._is_made_from(name, identity, artifact):
                 yield from self._installed(name)
                 return
-        versions = self.toolchain.versions
-        tools = [tool for tool in _TOOLS if cache.index.toolchain.get(tool) != versions[tool]]
-        yield from (f"{tool}, now {versions[tool]}," for tool in tools)
+        tools = list(differing_tools(cache.index.toolchain, self.toolchain.versions))
+        yield from tools
         if not tools:
             yield "its code"
 
@@ -90,6 +89,19 @@ class Decisions:
             return
         if (stored := self.lookup.store.read(record)) is not None:
             yield from stored.installed.changed(self.lookup.answers.answers(stored.installed.names))
+
+
+def differing_tools(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """The tools of a cache that are others here, with what to do where a variable chooses among installed ones.
+
+    >>> list(differing_tools({"cuda": "13.4"}, {"cuda": "12.9"}))
+    ['CUDA, now 12.9, in the cache 13.4 (PRECAST_CUDA=13 builds and checks for that),']
+    """
+    yield from (f"{tool}, now {now[tool]}," for tool in _TOOLS if then.get(tool) != now.get(tool))
+    cuda, here = then.get("cuda"), now.get("cuda")
+    if cuda and here and cuda != here:
+        major = cuda.partition(".")[0]
+        yield f"CUDA, now {here}, in the cache {cuda} ({VARIABLE}={major} builds and checks for that),"
 
 
 def read_by_author(artifact: Artifact) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Any
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.gpu.profile import profile_of
+from precast.kernels.adapters.engines.model_kernels import operator_failed
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
 from precast.loader.attach import Attachment, attach
 from precast.loader.contract.format.target import Target
@@ -36,7 +37,7 @@ def main() -> None:
     words = sys.argv[2:]
     if words[0] != "-m":
         sys.path[0] = os.path.dirname(os.path.abspath(words[0]))  # in place of the current folder
-    with without_gpu():
+    with without_gpu(engine=settings.get("engine", False)):
         run_program(words)
 
 
@@ -64,11 +65,14 @@ def record_without_gpu(
 
 
 @contextlib.contextmanager
-def without_gpu() -> Iterator[None]:
-    """While the block runs, tensors have no memory; small ones that are made from values keep these."""
+def without_gpu(*, engine: bool = False) -> Iterator[None]:
+    """While the block runs, tensors have no memory; small ones that are made from values keep these.
+
+    An engine continues where a value is read that nothing gave, which is zero then, and after an operator that fails.
+    """
     from precast.build.child.stand_in.tensor_values import TensorValues
 
-    with without_memory(), TensorValues(), own_operators():
+    with without_memory(), TensorValues(zeros=engine), own_operators(operator_failed if engine else None):
         yield
 
 

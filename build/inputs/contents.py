@@ -26,7 +26,7 @@ class Content(NamedTuple):
 class Contents:
     """Digests of files. The memo avoids reading large files and those of installed distributions again.
 
-    >>> Contents().read("/nowhere/at/all")
+    >>> Contents().read("/proc/nowhere")
     Content(digest=None, stamp=None)
     """
 
@@ -97,7 +97,7 @@ def hash_file(path: str) -> str | None:
 def kind_of(path: str) -> str | None:
     """Whether a path is a file, a program, a folder, or something else; None if there is nothing.
 
-    >>> kind_of("/"), kind_of("/bin/sh"), kind_of("/nowhere/at/all")
+    >>> kind_of("/"), kind_of("/bin/sh"), kind_of("/proc/nowhere")
     ('folder', 'program', None)
     """
     try:

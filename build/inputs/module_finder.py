@@ -116,7 +116,16 @@ def _find(name: str, path: Sequence[str], finders: Iterable[Any] = ()) -> Module
         namespace = ModuleSpec(name, None, is_package=True)
         namespace.submodule_search_locations = portions
         return namespace
-    for other in finders:
-        if (found_spec := other.find_spec(name, None, None)) is not None:
-            return found_spec  # type: ignore[no-any-return]
-    return None
+    return next((spec for other in finders if (spec := _find_by(other, name)) is not None), None)
+
+
+def _find_by(finder: Any, name: str) -> ModuleSpec | None:
+    """The spec that a finder of another distribution gives. That of setuptools imports setuptools to answer for
+    ``distutils``, which adds a folder to Python's path: the next answers in this process would find what is in there.
+    """
+    path = list(sys.path)
+    try:
+        spec: ModuleSpec | None = finder.find_spec(name, None, None)
+    finally:
+        sys.path[:] = path
+    return spec

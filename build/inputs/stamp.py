@@ -23,7 +23,7 @@ def stamp_of(path: str) -> Stamp | None:
 def is_folder(path: str) -> bool:
     """Whether a path is a folder.
 
-    >>> is_folder("/"), is_folder("/nowhere/at/all")
+    >>> is_folder("/"), is_folder("/proc/nowhere")
     (True, False)
     """
     try:

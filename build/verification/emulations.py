@@ -12,9 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.emulation.errors import Unsupported
-from precast.build.emulation.interpreter_library import find_library
-from precast.build.errors import NoPtx
+from precast.build.errors import NoPtx, ToolError
 from precast.build.ipc.capacity import processors
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import launching_environment
@@ -24,6 +22,7 @@ from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
 from precast.build.verification.evidence import date
 from precast.build.verification.kept_ptx import KeptPtx
+from precast.build.verification.verifier import NotEmulated
 from precast.kernels.authoring.launching.cases import LeftOut, Selected, declaration_for
 from precast.kernels.authoring.verification.check import Check
 from precast.kernels.authoring.verification.scenarios import Schedule
@@ -147,7 +146,7 @@ class Emulations:
         most: int | None,
         huge: bool | None = None,
     ) -> tuple[Check, ...]:
-        """The checks of an artifact; raises Unsupported if its PTX is not emulated."""
+        """The checks of an artifact; raises NotEmulated if its PTX is refused."""
         how = self._options
         artifact = next((a for a in self._cache.op(op).artifacts if a.key == key), None)
         if artifact is None:
@@ -169,8 +168,8 @@ class Emulations:
             child = self._child = self._child or self._start()
             child.send(Message(request))
             reply = child.receive(self._seconds).header
-            if "reason" in reply:
-                raise Unsupported(**{name: reply[name] for name in ("reason", "line", "statement")})
+            if "refused" in reply:
+                raise NotEmulated(str(reply["refused"]), str(reply["opcode"]))
             if "error" in reply:
                 return _lost(problem, str(reply["error"]))
             return fields.items(reply, "checks", Check.parse, most=_CHECKS)
@@ -189,7 +188,7 @@ class Emulations:
             self._child = None
 
     def _start(self) -> ChildProcess:
-        find_library()  # here, so that several processes do not compile it at once
+        compile_emulator()  # here, so that several processes do not do it at once
         sonames = {runtime.host.arch: runtime.soname for runtime in self._cache.index.runtimes}
         soname = sonames.get(platform.machine(), "recorder.so")
         recorder = self._folder / soname
@@ -205,6 +204,18 @@ class Emulations:
         return ChildProcess(
             "emulation.emulator_main", name="emulating process", settings=settings, environment=environment
         )
+
+
+def compile_emulator() -> None:
+    """Compile the emulator's interpreter if it is not there yet; a ToolError says what to install."""
+    try:
+        from precast.emulator import EmulatorError, find_library
+    except ImportError:
+        raise ToolError("the emulator is not installed: pip install 'precast[emulate]'") from None
+    try:
+        find_library()
+    except EmulatorError as error:
+        raise ToolError(str(error)) from error
 
 
 def artifacts_of_ranks(artifacts: Sequence[Artifact], artifact: Artifact, key: str) -> list[Artifact]:

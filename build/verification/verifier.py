@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from precast.build.emulation.errors import Unsupported
 from precast.build.errors import NoPtx
 from precast.build.verification.evidence import EarlierEvidence
 from precast.kernels.authoring.declare import Problem
@@ -17,6 +16,14 @@ from precast.kernels.authoring.launching.cases import LeftOut, Selected, misfit
 from precast.kernels.authoring.verification.check import Check, outcome, smallest
 
 _NO_MEMORY = "OutOfMemoryError"
+
+
+class NotEmulated(Exception):
+    """PTX that the emulator refuses. ``opcode`` is the instruction."""
+
+    def __init__(self, message: str, opcode: str) -> None:
+        super().__init__(message)
+        self.opcode = opcode
 
 
 class Progress(Protocol):
@@ -45,7 +52,7 @@ class Checker(Protocol):
         most: int | None,
         huge: bool | None = None,
     ) -> tuple[Check, ...]:
-        """The checks of an artifact; an emulation may raise Unsupported."""
+        """The checks of an artifact; an emulation may raise NotEmulated."""
 
     def end(self) -> None:
         """End the process."""
@@ -153,7 +160,7 @@ def _verified(
     how = {"seed": options.seed, "problem": options.problem, "most": options.most, "huge": options.huge}
     try:
         result = replace(result, checks=launches.checks(case.op, result.key, **how))  # type: ignore[arg-type]
-    except Unsupported as error:
+    except NotEmulated as error:
         result = replace(result, refused=str(error), opcode=error.opcode)
     except NoPtx as error:
         result = replace(result, left_out=str(error))

@@ -3,6 +3,9 @@
 Every file of the cache is read. A cache for several hosts must have a variant for each of them, and for each GPU
 that the manifests or --profile name. Exit status 1 means that some artifacts are missing, damaged, or built from
 something that has changed since; they are listed, with the file that has changed.
+
+With --engine and --model, the engine starts without a GPU, as in 'precast record', and recordings or caches are named
+in place of manifests: the kernels that a server with these options could request, and none of them has, are listed.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from precast.cli.shared import options
+from precast.cli.shared.engine_check import check_engine
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
+from precast.cli.shared.recorded_run import engine_words
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -31,7 +37,14 @@ def command(
     emit: options.Emit = None,
     profile: options.Profile = None,
     as_json: options.Json = False,
+    engine: options.Engine = None,
+    model: options.Model = None,
+    tensor_parallel: options.TensorParallel = 1,
+    engine_option: options.EngineOption = None,
 ) -> None:
+    if engine is not None:
+        words = engine_words(engine, model, tensor_parallel, engine_option or ())
+        raise typer.Exit(check_engine(words, paths or [], (target or [own_target("check for")])[0]))
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions

@@ -191,7 +191,7 @@ def _emulated(
 ) -> tuple[Run, list[Verified]]:
     """Verify without a GPU."""
     from precast.build.store.store import Store
-    from precast.build.verification.emulations import Emulations, emulation_facts, with_ptx
+    from precast.build.verification.emulations import Emulations, compile_emulator, emulation_facts, with_ptx
     from precast.build.verification.evidence import EarlierEvidence
     from precast.build.verification.verifier import verify_each
     from precast.kernels.authoring.launching.cases import selected
@@ -205,6 +205,7 @@ def _emulated(
         _require(cache, key, chosen)
         chosen = with_ptx(cache, kept, chosen)
         progress.total = len(chosen)
+        compile_emulator()  # before the first variant, whose checks would report its absence
         number = max(1, min(jobs, len(chosen)))
         emulations = [
             processes.enter_context(Emulations(cache, kept, seconds, way, beside=number)) for _ in range(number)

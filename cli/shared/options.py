@@ -50,6 +50,29 @@ Retarget = Annotated[
         metavar="OLD=NEW",
     ),
 ]
+Engine = Annotated[
+    str | None,
+    Option(
+        "--engine",
+        help="In place of a program: an engine, whose kernels for --model are recorded: vllm or sglang.",
+        metavar="NAME",
+    ),
+]
+Model = Annotated[
+    Path | None,
+    Option("--model", help="The engine's model: its config.json. No weights are read.", metavar="FILE"),
+]
+TensorParallel = Annotated[
+    int, Option("--tensor-parallel", help="Over how many GPUs the engine spreads each layer.", min=1)
+]
+EngineOption = Annotated[
+    list[str] | None,
+    Option(
+        "--engine-option",
+        help="An option as the engine's server gets it, such as kv_cache_dtype=fp8; may be repeated.",
+        metavar="NAME=VALUE",
+    ),
+]
 Profile = Annotated[
     list[str] | None,
     Option(

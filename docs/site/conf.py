@@ -17,7 +17,18 @@ html_title = "precast"
 root_doc = "docs/README"
 extensions = ["myst_parser"]
 include_patterns = ["*.md", "docs/**.md"]
-exclude_patterns = [".*", "src", "build", "loader", "kernels", "manifests", "tests", "benchmarks", "examples"]
+exclude_patterns = [
+    ".*",
+    "src",
+    "build",
+    "emulator",
+    "loader",
+    "kernels",
+    "manifests",
+    "tests",
+    "benchmarks",
+    "examples",
+]
 
 myst_heading_anchors = 4  # as code hosts make them, so that links to sections work in both
 html_theme = "furo"

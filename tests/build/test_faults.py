@@ -101,6 +101,7 @@ def test_each_fault_costs_its_own_variant(tmp_path: Path) -> None:
     assert held == {"user.good": 4, "user.chatty": 1, "user.own_cache": 3}
 
 
+@pytest.mark.slow
 def test_fail_fast_ends_at_the_first_and_writes_no_cache(tmp_path: Path) -> None:
     module(
         tmp_path,
@@ -128,6 +129,7 @@ def children(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_build_ends_quickly_and_its_workers_with_it(tmp_path: Path, number: signal.Signals) -> None:
     module(tmp_path, "faults", "import time\n\ndef slow(n: int):\n    time.sleep(600)\n")

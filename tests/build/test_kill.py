@@ -198,6 +198,7 @@ def test_ten_kills_of_whole_builds(tmp_path: Path) -> None:
     assert left == [], "what killed builds left was not removed"
 
 
+@pytest.mark.slow
 def test_two_builds_at_once_into_one_cache(tmp_path: Path) -> None:
     mine = user(tmp_path / "src", variants=4)
     cache = tmp_path / "cache"
@@ -231,6 +232,7 @@ def small_disk(tmp_path: Path) -> object:
     subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", ["store", "cache"])
 def test_a_full_disk_is_a_clear_error_and_the_old_cache_stands(tmp_path: Path, small_disk: Path, full: str) -> None:
     mine = user(tmp_path / "src", variants=2)

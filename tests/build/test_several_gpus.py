@@ -225,6 +225,7 @@ def test_shards_merges_checks_and_reproductions_of_such_a_cache(tmp_path: Path) 
     assert not other.different and len(other.same) == 2
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_several(tmp_path: Path) -> None:
     (tmp_path / "user_gpus.py").write_text(MODULE)
     plan_of(tmp_path, SMS)

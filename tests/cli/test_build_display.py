@@ -70,6 +70,7 @@ def test_a_log_has_the_stages_as_lines_and_json_has_none(tmp_path: Path) -> None
     assert precast(tmp_path / "store", *words, "--json").stderr.splitlines()[1].startswith("error: ")
 
 
+@pytest.mark.slow
 def test_a_plan_shows_what_takes_the_time(tmp_path: Path) -> None:
     """Importing kernels takes seconds, as here."""
     (tmp_path / "kernels80.py").write_text(f"{KERNELS}\ntime.sleep(1.5)\n")

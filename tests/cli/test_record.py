@@ -79,6 +79,7 @@ def test_what_a_program_asked_for_before_it_failed_is_kept(tmp_path: Path, recor
     assert values(tmp_path / "out.yaml") == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_what_a_program_asked_for_before_it_is_ended_is_kept(
     tmp_path: Path, record: Record, end: signal.Signals

@@ -40,3 +40,15 @@ def test_an_engine_that_is_not_installed(tmp_path: Path) -> None:
         tmp_path / "store", "record", "-t", "sm_100a", "-o", tmp_path / "out.yaml", "--engine", "vllm", *model
     )
     assert done.returncode == 2 and "vllm is not installed here: pip install vllm" in done.stderr, done.stderr
+
+
+def test_an_engine_that_cannot_make_the_model_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is a stand-in that has none of vLLM's modules."""
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").write_text("")
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = ("--engine", "vllm", "--model", tmp_path / "config.json", "-o", tmp_path / "out.yaml")
+    done = precast(tmp_path / "store", "record", "-t", "sm_100a", *words)
+    assert done.returncode == 1 and "nothing was recorded: vllm did not list the kernels" in done.stderr, done.stderr
+    assert "PCL01" not in done.stderr and not (tmp_path / "out.yaml").exists()

@@ -129,6 +129,7 @@ def test_the_examples_of_what_draws_run(name: str, monkeypatch: pytest.MonkeyPat
     assert doctest.testmod(load(f"pictures.{name}", monkeypatch)).failed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
 def test_the_texts_fit_and_the_dark_form_is_dark() -> None:
     with browser.browser() as driver:

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.helpers.builds import kept_store
 from tests.helpers.forks.forked_process import run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -77,12 +78,11 @@ def twice(dtype: str):
 
 
 @pytest.fixture(scope="session")
-def precast(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run the command, in a process that is forked; its store is the session's own."""
-    store = tmp_path_factory.mktemp("store")
+def precast() -> Run:
+    """Run the command, in a process that is forked; its store is that of all tests."""
 
     def forked(*arguments: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PRECAST_STORE": str(store), "COLUMNS": "200", **env}
+        environment = {**os.environ, "PRECAST_STORE": str(kept_store()), "COLUMNS": "200", **env}
         return run(arguments, environment, cwd)
 
     return forked

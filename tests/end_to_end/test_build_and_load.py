@@ -84,6 +84,7 @@ def test_functions_that_know_nothing_of_precast(user: Path, tmp_path: Path, prec
     assert done.stdout.count("typed: NoCudaDevice") == 3 or "typed" not in done.stdout
 
 
+@pytest.mark.slow
 def test_every_cubin_is_for_the_target_its_index_says(user: Path, tmp_path: Path, precast: Run) -> None:
     """What was built is taken out of the cache again and asked with a tool that knows nothing of the index."""
     cache = tmp_path / "cache"
@@ -105,6 +106,7 @@ def test_every_cubin_is_for_the_target_its_index_says(user: Path, tmp_path: Path
         assert artifact.resources[0].registers > 0
 
 
+@pytest.mark.slow
 def test_an_error_in_one_variant_costs_that_variant(user: Path, tmp_path: Path, precast: Run) -> None:
     cache = tmp_path / "cache"
     mine = manifest(user, "failing", "plain")
@@ -122,6 +124,7 @@ def test_an_error_in_one_variant_costs_that_variant(user: Path, tmp_path: Path, 
     assert "3 of 4 artifacts present" in checked.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "said"),
     [("silent", "compiled nothing: it must call cute.compile"), ("twice", "compiled 2 objects where 1 is expected")],

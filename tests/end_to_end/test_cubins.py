@@ -50,6 +50,7 @@ def built(asked: Path, precast: Run) -> Path:
     return asked.parent / "cache"
 
 
+@pytest.mark.slow
 def test_its_launch_was_found(built: Path) -> None:
     cache = Cache(built)
     for op in cache.index.ops:

@@ -70,6 +70,7 @@ def test_the_files_of_the_example_are_those_of_the_page(example: Path) -> None:
         assert (example / name).read_text() == (ROOT / "examples" / "add" / name).read_text()
 
 
+@pytest.mark.slow
 def test_the_example_refuses_what_it_does_not_support(example: Path, tmp_path: Path, precast: Run) -> None:
     shutil.copy(example / "mykernels.py", tmp_path)
     manifest = (example / "mine.yaml").read_text()
@@ -143,6 +144,7 @@ def test_the_commands_of_the_readme(example: Path, tmp_path: Path, precast: Run,
     assert next(path.name for path in (folder / "dist").iterdir()).startswith("precast_cache_mine-")
 
 
+@pytest.mark.slow
 def test_the_loader_snippet_of_the_readme(example: Path) -> None:
     _, _, snippet = blocks("README.md", "python")
     done = run(WITHOUT_A_GPU, example / "cache", snippet)

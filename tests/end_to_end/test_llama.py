@@ -15,7 +15,7 @@ import yaml
 
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 ROOT = Path(__file__).parents[2]
 OBSTACLE = QUACK.obstacle() or FLASH.obstacle()
@@ -115,7 +115,7 @@ def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkey
         entry["tuned"] = {k: v[:1] if isinstance(v, list) else v for k, v in entry.get("tuned", {}).items()}
     first.pop("gemm_act")  # no part of a layer
     (tmp_path / "one.yaml").write_text(yaml.safe_dump({**manifest, "kernels": list(first.values())}))
-    succeeded("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 1)
+    succeeded("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", kept_store(), "-j", 1)
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
     script = [
         sys.executable,

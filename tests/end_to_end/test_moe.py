@@ -16,7 +16,7 @@ import yaml
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.contract.format.config import complete
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 ROOT = Path(__file__).parents[2]
 functional = torch.nn.functional
@@ -106,7 +106,7 @@ def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkey
             first.setdefault((entry["kernel"], str(config.get("activation"))), one)
     entries = list(first.values())
     (tmp_path / "one.yaml").write_text(yaml.safe_dump({**manifest, "kernels": entries}))
-    succeeded("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 1)
+    succeeded("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", kept_store(), "-j", 1)
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
     asked = [sys.executable, str(ROOT / "examples" / "moe.py"), "--dry-run", "--target", "sm_90a", "--no-float8"]
     asked += ["--models", "deepseek-v3", "--tokens", "1", "700"]

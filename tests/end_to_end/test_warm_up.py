@@ -110,6 +110,7 @@ def run(path: Path, driver: Path, **more: str) -> dict[str, object]:
     return result
 
 
+@pytest.mark.slow
 def test_every_variant_is_loaded_and_none_is_run_for_real(recorded: Path, tmp_path: Path) -> None:
     """Each entry loads its device code once and launches once, on the stream that captures; twice is once."""
     seen = run(recorded, Native(tmp_path).driver())

@@ -1,6 +1,6 @@
 """vLLM and SGLang themselves: their functions and models are recorded, built and served, all without a GPU.
 
-``tests/engines/prepare.sh`` makes the Python that these tests need.
+``tests/engines/prepare.sh`` makes the environments that these tests need, one for each engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from tests.helpers.source_tree import ROOT
 
-PYTHON = os.environ.get("PRECAST_ENGINES", "")
+ENGINES = os.environ.get("PRECAST_ENGINES", "")
 HERE = Path(__file__).parent
 SERVE = ROOT / "tests" / "helpers" / "attach" / "serve_attached.py"
 NO_DEVICE = "NoCudaDevice"
@@ -49,30 +49,35 @@ def call_model():
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not PYTHON, reason="PRECAST_ENGINES names no Python with vLLM and SGLang (tests/engines/prepare.sh)"
+        not ENGINES,
+        reason="PRECAST_ENGINES names no folder with environments of vLLM and SGLang (tests/engines/prepare.sh)",
     ),
 ]
 
 
-def run(folder: Path, *words: object, **more: str) -> str:
-    """Run the engines' Python. Two of the copies of FlashAttention-4 are built for CUDA 13 only."""
+def python(engine: str) -> str:
+    return str(Path(ENGINES, engine, "bin", "python"))
+
+
+def run(folder: Path, *words: object, engine: str = "vllm", **more: str) -> str:
+    """Run an engine's Python. Two of the copies of FlashAttention-4 are built for CUDA 13 only."""
     environment = {
         **os.environ, "PRECAST_CUDA": "13", "XDG_CACHE_HOME": str(folder / "store"), "PYTHONPATH": str(ROOT), **more
     }  # fmt: skip
     done = subprocess.run(
-        [PYTHON, *map(str, words)], env=environment, cwd=folder, capture_output=True, text=True, check=False
+        [python(engine), *map(str, words)], env=environment, cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 
-def precast(folder: Path, *words: object) -> str:
-    return run(folder, "-m", "precast.cli.main", *words)
+def precast(folder: Path, *words: object, engine: str = "vllm") -> str:
+    return run(folder, "-m", "precast.cli.main", *words, engine=engine)
 
 
 def served(folder: Path, engine: str, dsl: str, program: Path) -> dict[str, Any]:
     words = (SERVE, "sm_100a", engine, dsl, program)
-    answer: dict[str, Any] = json.loads(run(folder, *words, PRECAST_CACHE_PATH="cache").splitlines()[-1])
+    answer: dict[str, Any] = json.loads(run(folder, *words, engine=engine, PRECAST_CACHE_PATH="cache").splitlines()[-1])
     return answer
 
 
@@ -90,8 +95,21 @@ def served_in_a_worker(folder: Path, program: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(("engine", "calls"), [("vllm", 9), ("sglang", 5)])
 def test_its_own_functions(engine: str, calls: int, tmp_path: Path) -> None:
     program = HERE / f"calls_{engine}.py"
-    precast(tmp_path, "record", "-t", "sm_100a", "--library", engine, "-o", "all.yaml", "--", "python", program)
-    precast(tmp_path, "build", "all.yaml", "-o", "cache")
+    precast(
+        tmp_path,
+        "record",
+        "-t",
+        "sm_100a",
+        "--library",
+        engine,
+        "-o",
+        "all.yaml",
+        "--",
+        python(engine),
+        program,
+        engine=engine,
+    )
+    precast(tmp_path, "build", "all.yaml", "-o", "cache", engine=engine)
     for dsl in ("forbidden", "hidden"):
         answer = served(tmp_path, engine, dsl, program)
         ended = {name: end for name, end in answer["ended"].items() if not end.startswith(NO_DEVICE)}
@@ -143,24 +161,29 @@ def test_what_a_model_of_sglang_compiles_after_it_is_loaded(tmp_path: Path) -> N
     more = {"vocab_size": 1024, "intermediate_size": 1024, "torch_dtype": "bfloat16"}
     (tmp_path / "config.json").write_text(json.dumps(config | more))
     model = ("--engine", "sglang", "--model", tmp_path / "config.json")
-    said = precast(tmp_path, "record", "-t", "sm_100a", *model, "-o", "model.yaml")
+    said = precast(tmp_path, "record", "-t", "sm_100a", *model, "-o", "model.yaml", engine="sglang")
     assert "32 kernels (flashinfer 32)" in said and "not enumerated" not in said
 
 
-def test_the_sites_that_attach_reaches() -> None:
-    code = "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('vllm').origin).parents[1])"
-    folder = run(ROOT, "-c", code).strip()
+@pytest.mark.parametrize(("engine", "sites"), [("vllm", 53), ("sglang", 21)])
+def test_the_sites_that_attach_reaches(engine: str, sites: int) -> None:
+    code = (
+        f"import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('{engine}').origin).parents[1])"
+    )
+    folder = run(ROOT, "-c", code, engine=engine).strip()
     counted = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "engine_sites.py", folder], capture_output=True, text=True, check=True
+        [sys.executable, ROOT / "benchmarks" / "engine_sites.py", folder, engine],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    assert "of 53 sites with plain or keyed arguments 53 are reached" in counted
-    assert "of 21 sites with plain or keyed arguments 21 are reached" in counted
+    assert f"of {sites} sites with plain or keyed arguments {sites} are reached" in counted
 
 
 def test_a_model_that_warms_up_nothing_says_so(tmp_path: Path) -> None:
     run(tmp_path, "-c", MODEL, "qwen3", "Qwen3ForCausalLM", tmp_path)
     words = ("record", "-t", "sm_100a", "--engine", "vllm", "--model", tmp_path, "-o", tmp_path / "model.yaml")
     done = subprocess.run(
-        [PYTHON, "-m", "precast.cli.main", *map(str, words)], capture_output=True, text=True, check=False
+        [python("vllm"), "-m", "precast.cli.main", *map(str, words)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and "warms up no kernel of an attached library for this model" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,44 +9,19 @@ import pytest
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
 from precast.cli.shared.excerpt import error_text
-from precast.loader import session
-from precast.loader.errors import PrecastError, VariantNotFound
+from precast.loader.errors import VariantNotFound
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.discover import DiscoveredCache
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.not_found import refuse, unknown_op
-from tests.helpers.caches import Native
-from tests.helpers.errors import of_builder, of_loader
-from tests.helpers.errors.stage import Stage
 from tests.helpers.resolutions import HERE, scale, source
 
-EXAMPLES = {**of_loader.EXAMPLES, **of_builder.EXAMPLES}
 WRONG = sorted((Path(__file__).parents[1] / "build" / "plan" / "wrong").glob("*.yaml"))
 LINES, CHARACTERS = 40, 4000
 
 
 def check(text: str) -> None:
     assert text.count("\n") + 1 < LINES and len(text) < CHARACTERS, text
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Native:
-    return Native(tmp_path_factory.mktemp("native"))
-
-
-@pytest.fixture
-def stage(tmp_path: Path, native: Native, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    before = session.default
-    yield Stage(tmp_path, native, monkeypatch)
-    session.use(before)
-
-
-@pytest.mark.parametrize("code", sorted(EXAMPLES))
-def test_an_example_of_each_error(code: str, stage: Stage) -> None:
-    with pytest.raises(PrecastError) as raised:
-        EXAMPLES[code](stage)
-    check(str(raised.value))
-    check(error_text(raised.value))
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)

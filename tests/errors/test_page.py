@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.cli.shared.excerpt import error_text
+from precast.emulator import EmulatorError
 from precast.loader import session
 from precast.loader.command_line.error_page import Entry, entries
 from precast.loader.errors import PrecastError
@@ -37,11 +39,13 @@ def stage(tmp_path: Path, native: Native, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.code)
 def test_the_message_is_what_is_raised(entry: Entry, stage: Stage) -> None:
-    with pytest.raises(PrecastError) as raised:
+    with pytest.raises((PrecastError, EmulatorError)) as raised:
         EXAMPLES[entry.code](stage)
     kind = type(raised.value)
     assert (kind.code, kind.__name__, kind.__module__) == (entry.code, entry.name, entry.module)
     assert stage.plain(str(raised.value)) == entry.message
+    printed = error_text(raised.value) if isinstance(raised.value, PrecastError) else str(raised.value)
+    assert all(text.count("\n") < 39 and len(text) < 4000 for text in (str(raised.value), printed))
     assert getattr(raised.value, "__notes__", [entry.code])[0].startswith(entry.code)
 
 

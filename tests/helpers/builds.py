@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers.forks.forked_process import run
+from tests.helpers.native.compiled import folder as compiled_folder
 
 HEAD = '''
 """A user's kernels: nothing here knows of precast."""
@@ -108,6 +109,14 @@ def write_package(folder: Path, values: str) -> Path:
     (package / "shapes.py").write_text(SHAPES)
     (folder / "home" / "far.yaml").write_text(PACKAGE_MANIFEST % values)
     return folder / "home" / "far.yaml"
+
+
+def kept_store() -> Path:
+    """The store of every test that is not about compiling, kept from run to run: a variant is compiled once.
+
+    A test of the compilation, of the store, or of what is reused has a store of its own.
+    """
+    return compiled_folder() / "store"
 
 
 def command(*arguments: object) -> list[str]:

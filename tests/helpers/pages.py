@@ -9,9 +9,15 @@ from pathlib import Path
 from precast.cli import main
 from tests.helpers.source_tree import ROOT
 
+PACKAGES = ("emulator/README.md", "loader/README.md")
+"""The pages of packages, which are shown where these are published, and not on the site."""
 PAGES = tuple(
     path.relative_to(ROOT).as_posix()
-    for path in (*sorted(ROOT.glob("*.md")), ROOT / "loader" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for path in (
+        *sorted(ROOT.glob("*.md")),
+        *(ROOT / page for page in PACKAGES),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
 )
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from precast.loader import api
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,7 +42,7 @@ def build(tmp_path: Path, use: Callable[[Path], None], no_torch: str) -> Callabl
         path, cache = tmp_path / "manifest.yaml", tmp_path / "cache"
         path.write_text(json.dumps({"version": 1, **manifest}))
         more = {} if torch else {"PYTHONPATH": no_torch}
-        succeeded("build", path, "-o", cache, "--store", tmp_path / "store", "-j", 1, **more)
+        succeeded("build", path, "-o", cache, "--store", kept_store(), "-j", 1, **more)
         use(cache)
         return cache
 

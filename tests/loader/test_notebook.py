@@ -87,6 +87,7 @@ def test_nothing_that_a_cache_says_becomes_markup(hostile: Path) -> None:
     assert SHOWN in texts["variant"] and SHOWN in texts["kernel"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
 def test_a_browser_shows_them_and_runs_none_of_them(hostile: Path, tmp_path: Path) -> None:
     path = tmp_path / "shown.html"

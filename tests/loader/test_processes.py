@@ -85,6 +85,7 @@ assert loader.stats().loads == 200 and loader.stats().misses == 0
 """
 
 
+@pytest.mark.slow
 def test_32_threads_and_8_processes(many: Path) -> None:
     before = {p: p.stat().st_mtime_ns for p in many.rglob("*")}
     many.chmod(0o555)

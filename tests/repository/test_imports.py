@@ -43,6 +43,15 @@ def test_no_module_of_the_loader_imports_anything_heavy() -> None:
     assert imported(f"import {', '.join(names)}") & set(HEAVY) == set()
 
 
+def test_the_emulator_imports_nothing_but_itself() -> None:
+    """And the standard library: it is a distribution of its own, without dependencies."""
+    names = ", ".join(sorted(modules("emulator")))
+    script = f"import sys; before = set(sys.modules); import {names}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found = {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert {name for name in found if not f"{name}.".startswith("precast.emulator.")} - {"precast"} == set()
+
+
 @pytest.mark.parametrize("package", ["build", "cli", "kernels", "loader"])
 def test_importing_a_package_does_not_start_the_dsl(package: str) -> None:
     assert imported(f"import precast.{package}") & {"cutlass", "torch"} == set()
@@ -61,6 +70,7 @@ def test_the_help_imports_no_command() -> None:
     assert set(json.loads(done.stderr)) == {"precast.cli", "precast.cli.main"}
 
 
+@pytest.mark.slow
 def test_collecting_the_doctests_does_not_start_the_dsl() -> None:
     script = (
         "import pytest, sys\n"

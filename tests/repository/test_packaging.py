@@ -1,4 +1,4 @@
-"""The two distributions: what is in them, and that making them leaves the tree alone."""
+"""The three distributions: what is in them, and that making them leaves the tree alone."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from precast.loader.activation import plugin
 from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
+ALONE = ("loader", "emulator")  # each a distribution of its own
 PACKAGES = ("kernels", "manifests", "build", "cli")
 NATIVE = ("include", "libprecast", "host_program")  # the C sources that the builder compiles
 COMPILED = "native/_callpath.abi3.so"
@@ -47,7 +48,7 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 def sources(folder: str, home: str) -> set[str]:
     """The files of a top folder as a distribution names them, without the metadata that stands beside the loader."""
-    beside = {"pyproject.toml", "README.md", "LICENSE"} if folder == "loader" else set()
+    beside = {"pyproject.toml", "README.md", "LICENSE"} if folder in ALONE else set()
     found = (p.relative_to(ROOT / folder) for p in (ROOT / folder).rglob("*") if p.is_file())
     beside.add(COMPILED)
     return {f"{home}{p}" for p in found if str(p) not in beside and "__pycache__" not in p.parts}
@@ -66,12 +67,12 @@ def frontend(*words: object) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A copy of the tree, both sdists, the wheels made from them, and the wheels made from the tree."""
+    """A copy of the tree, all sdists, the wheels made from them, and the wheels made from the tree."""
     base = tmp_path_factory.mktemp("packaging")
     tree, out = base / "tree", base / "out"
     shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
     before = snapshot(tree)
-    for source in (tree / "loader", tree):
+    for source in (*(tree / name for name in ALONE), tree):
         frontend(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source)
         frontend(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", out / "direct", source)
     editable = base / "editable"
@@ -79,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     pip = (sys.executable, "-m", "pip", "--python", editable / "bin" / "python", "install", "-q", "--no-deps")
     shared = Path(hatchling.__path__[0]).parent  # the backend comes from here, not from the network
     (next(editable.glob("lib/python3*/site-packages")) / "shared.pth").write_text(f"{shared}\n")
-    frontend(*pip, "--no-build-isolation", "-e", tree / "loader", "-e", tree)
+    frontend(*pip, "--no-build-isolation", "-e", tree / "loader", "-e", tree / "emulator", "-e", tree)
     (tree / "loader" / COMPILED).unlink()  # git ignores it
     after = snapshot(tree)
     assert after == before, f"made or changed: {sorted(set(after.items()) ^ set(before.items()))}"
@@ -113,14 +114,44 @@ def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.parametrize(("name", "folder"), [("precast", ""), ("precast_loader", "loader")])
+def test_the_emulator_wheel_holds_the_emulator(made: dict[str, Path]) -> None:
+    """Its Python modules and the C++ sources of its interpreter."""
+    wheel = zipfile.ZipFile(made["out"] / f"precast_emulator-{VERSION}-py3-none-any.whl")
+    info = f"precast_emulator-{VERSION}.dist-info/"
+    expected = sources("emulator", "precast/emulator/") | {
+        f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")
+    }
+    assert set(wheel.namelist()) == expected
+    assert {"precast/emulator/py.typed", "precast/emulator/interpreter/core/machine.cpp"} <= expected
+
+
+def test_the_emulator_needs_nothing_and_is_brought_by_an_extra(made: dict[str, Path], tmp_path: Path) -> None:
+    """Its wheel alone runs a kernel."""
+    assert metadata(made, "precast_emulator").get_all("Requires-Dist", []) == []
+    assert f"precast-emulator=={VERSION}; extra == 'emulate'" in metadata(made, "precast").get_all("Requires-Dist", [])
+    zipfile.ZipFile(wheel_of(made["out"], "precast_emulator")).extractall(tmp_path)
+    script = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from precast.emulator import Launch, __file__, emulate
+launch = Launch(kernel="k", grid=(2, 1, 1), block=(32, 1, 1))
+text = ".version 8.8\\n.target sm_90a\\n.address_size 64\\n.visible .entry k() {{ ret; }}"
+print(__file__, emulate(text, launch).checked().blocks)
+"""
+    done = subprocess.run([sys.executable, "-S", "-I", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(tmp_path / "precast" / "emulator" / "__init__.py"), "2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("precast", ""), ("precast_loader", "loader"), ("precast_emulator", "emulator")]
+)
 def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: str, folder: str) -> None:
     with tarfile.open(made["out"] / f"{name}-{VERSION}.tar.gz") as archive:
         members = archive.getmembers()
     home = f"{name}-{VERSION}/"
     top = {f"{home}{n}" for n in ("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", ".gitignore")}
     parts = (
-        [sources("loader", home), {f"{home}command_line/errors.md"}]
+        [sources(folder, home), {f"{home}command_line/errors.md"} if folder == "loader" else set()]
         if folder
         else [sources(p, f"{home}{p}/") for p in PACKAGES]
     )
@@ -131,7 +162,7 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     assert all(m.isfile() for m in members)
 
 
-@pytest.mark.parametrize("name", ["precast", "precast_loader"])
+@pytest.mark.parametrize("name", ["precast", "precast_loader", "precast_emulator"])
 def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
     wheel = wheel_of(made["out"], name)
     assert wheel.read_bytes() == (made["out"] / "direct" / wheel.name).read_bytes()
@@ -185,9 +216,10 @@ def metadata(made: dict[str, Path], name: str) -> Message:
     return message_from_bytes(wheel.read(f"{name}-{VERSION}.dist-info/METADATA"))
 
 
-def test_both_distributions_have_one_version(made: dict[str, Path]) -> None:
-    builder, loader = metadata(made, "precast"), metadata(made, "precast_loader")
-    assert (builder["Version"], loader["Version"]) == (VERSION, VERSION)
+def test_all_distributions_have_one_version(made: dict[str, Path]) -> None:
+    builder = metadata(made, "precast")
+    others = [metadata(made, name)["Version"] for name in ("precast_loader", "precast_emulator")]
+    assert [builder["Version"], *others] == [VERSION] * 3
     assert f"precast-loader=={VERSION}" in builder.get_all("Requires-Dist", [])
 
 

@@ -55,12 +55,26 @@ def test_every_goal_of_make_that_is_named_exists(path: Path) -> None:
 
 def test_the_workflows_call_make() -> None:
     """So that a step of the CI can be run on any machine."""
-    assert set().union(*(asked(path.read_text()) for path in WORKFLOWS)) == {"check", "test", "cov", "demo", "dist"}
+    assert set().union(*(asked(path.read_text()) for path in WORKFLOWS)) == {
+        "check",
+        "test",
+        "test-all",
+        "cov",
+        "demo",
+        "dist",
+    }
 
 
-def test_ci_runs_the_checks_and_the_suite() -> None:
-    lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert lines[-2:] == ["make check", "make test || again"]
+def test_every_slow_test_is_in_one_part_of_ci() -> None:
+    text = (ROOT / ".ci" / "run").read_text()
+    parts = re.search(r"^parts=\((.*?)^\)", text, re.MULTILINE | re.DOTALL)
+    assert parts
+    rooms = [Path("tests", room) for room in re.sub(r"[\"\n]", " ", parts[1]).split()]
+    tests = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
+    slow = [path for path in tests if "mark.slow" in (ROOT / path).read_text()]
+    counts = {str(path): sum(room in (path, *path.parents) for room in rooms) for path in slow}
+    assert {path: count for path, count in counts.items() if count != 1} == {}
+    assert [str(room) for room in rooms if not any(room in (path, *path.parents) for path in slow)] == []
 
 
 def test_the_tests_run_on_every_supported_python() -> None:

@@ -17,7 +17,7 @@ OWN = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 WRITTEN = SCAFFOLD / "NAME.yml"
 ALL = [*OWN, WRITTEN]
 PINNED = re.compile(r"- uses: ([\w.-]+/[\w.-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)")
-TRIGGERS = {"push", "pull_request"}
+TRIGGERS = {"push", "pull_request", "schedule"}
 READ = {"contents": "read"}
 STEP = re.compile(r"^step_([a-z]+)\(\)", re.MULTILINE)
 

@@ -79,6 +79,7 @@ def test_over_http(caches: tuple[Path, Path]) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_at_sigterm_it_says_so_and_answers_what_it_has_taken(caches: tuple[Path, Path]) -> None:
     """Requests of before are answered; a connection that was idle is served once more, and told to close."""
     with started(caches[0], "--drain", "1.5") as server:
@@ -109,6 +110,7 @@ def test_at_sigterm_it_says_so_and_answers_what_it_has_taken(caches: tuple[Path,
         assert server.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_it_sooner(caches: tuple[Path, Path]) -> None:
     with started(caches[0], "--drain", "1000") as server:
         server.process.send_signal(signal.SIGTERM)
@@ -118,6 +120,7 @@ def test_a_second_signal_ends_it_sooner(caches: tuple[Path, Path]) -> None:
         assert server.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_without_the_caches_it_does_not_listen(tmp_path: Path) -> None:
     server = Server("one", [sys.executable, str(DOUBLE)], {**os.environ, "PRECAST_CACHE_PATH": str(tmp_path)})
     with pytest.raises(SystemExit, match="did not start: exit status 1"):

@@ -21,6 +21,8 @@ from precast.loader import session
 from precast.loader.machine.machine import Machines
 from tests.helpers.echo import HOPPER
 
+pytestmark = pytest.mark.slow
+
 HELPERS = Path(__file__).parents[1] / "helpers" / "serving"
 
 

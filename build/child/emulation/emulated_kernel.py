@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.build.child.emulation.arguments import CallError, tensors_in
 from precast.build.child.emulation.host_code import STREAM, HostCode
 from precast.build.child.emulation.ranks_code import of_rank
-from precast.build.emulation.emulator import Counts, EmulatedLaunch, Emulator, MemoryRange, ScheduleOptions
-from precast.build.emulation.errors import EmulationFault, Unsupported
+from precast.emulator import LIMIT, Counts, Emulator, Launch, Memory, Options, Unsupported
 from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.verification.guarded import end_of
@@ -19,15 +18,12 @@ from precast.loader import Kernel
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.machine.machine import Machine
 
-_LIMIT, _NOT_EMULATED = "limit", "not emulated"  # kinds of faults, as interpreter/core/fault.h has them
-NOTHING = Counts(instructions=0, turns=0, blocks=0, copied_bytes=0, product_flops=0, spins=0)
-
 
 @dataclass(slots=True)
 class Spent:
     """What the calls of a kernel have executed so far."""
 
-    counts: Counts = NOTHING
+    counts: Counts = field(default_factory=Counts)
     limited: bool = False  # a call took more warp instructions than it may
     refused: Unsupported | None = None
 
@@ -62,7 +58,7 @@ class EmulatedKernel(Kernel):
         artifact: Artifact,
         host: HostCode,
         emulator: Emulator,
-        options: ScheduleOptions,
+        options: Options,
         written: Collection[str] | None = None,
         spent: Spent | None = None,
     ) -> None:
@@ -92,21 +88,20 @@ class EmulatedKernel(Kernel):
         """Emulate a call. What is not the kernel's fault is noted in ``spent``, too."""
         self._emulate(self._host.launches(values), self._memory(values))
 
-    def _emulate(self, launches: Sequence[EmulatedLaunch], memory: Sequence[MemoryRange]) -> None:
+    def _emulate(self, launches: Sequence[Launch], memory: Sequence[Memory]) -> None:
         for launch in launches:
             if 0 in launch.grid:
                 sizes = " x ".join(map(str, launch.grid))
                 raise CallError(f"it launches {launch.kernel} with a grid of {sizes} blocks, which CUDA refuses")
         try:
-            self.spent.add(self._emulator.run(launches, memory, self.options))
+            result = self._emulator.run(launches, memory, self.options)
         except Unsupported as error:
             self.spent.refused = error
             raise
-        except EmulationFault as fault:
-            self.spent.limited = fault.kind == _LIMIT
-            if fault.kind == _NOT_EMULATED:
-                self.spent.refused = Unsupported(fault.text, line=fault.line)
-            raise
+        if result.fault is not None:
+            self.spent.limited = result.fault.kind == LIMIT
+            raise result.fault
+        self.spent.add(result.counts)
 
     def together(
         self, calls: Sequence[Mapping[str, Any]], reached: Mapping[str, Any], written: Collection[str]
@@ -119,7 +114,7 @@ class EmulatedKernel(Kernel):
         for call in calls:
             bound(ranks, call)()
         memory = [
-            MemoryRange(tensor.data_ptr(), end_of(tensor), name in written, name)
+            Memory(tensor.data_ptr(), end_of(tensor), name in written, name)
             for name, value in reached.items()
             for tensor in tensors_in(value)
             if tensor.numel()
@@ -132,13 +127,13 @@ class EmulatedKernel(Kernel):
         ]
         self._emulate(launches, memory)
 
-    def _memory(self, values: Sequence[Any]) -> list[MemoryRange]:
+    def _memory(self, values: Sequence[Any]) -> list[Memory]:
         """The memory of the tensors of a call, from the first to the last element of each."""
         ranges = []
         for argument, value in zip(self.signature.passed, values, strict=True):
             writable = self._written is None or argument.name in self._written
             ranges += [
-                MemoryRange(tensor.data_ptr(), end_of(tensor), writable, argument.name)
+                Memory(tensor.data_ptr(), end_of(tensor), writable, argument.name)
                 for tensor in tensors_in(value)
                 if tensor.numel()
             ]
@@ -147,13 +142,11 @@ class EmulatedKernel(Kernel):
         return ranges
 
 
-def _multicast(name: str, memory: Multicast) -> MemoryRange:
+def _multicast(name: str, memory: Multicast) -> Memory:
     """The addresses of multicast memory, with its copies."""
     first, copy = int(memory.copies.data_ptr()), memory.copies[0]
     end = MULTICAST + end_of(copy)
-    return MemoryRange(
-        MULTICAST + first, end, writable=True, name=name, copies=memory.count, first=first, step=memory.step
-    )
+    return Memory(MULTICAST + first, end, writable=True, name=name, copies=memory.count, first=first, step=memory.step)
 
 
 class _Gathered(EmulatedKernel):

@@ -14,8 +14,8 @@ from precast.build.child.emulation.opener import EmulatedOpener
 from precast.build.child.emulation.problems import Emulated, emulate
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.child.serve import Answer, serve
-from precast.build.emulation.errors import Unsupported
 from precast.build.ipc.message import Message
+from precast.emulator import Unsupported
 from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.tensors import emulated_multiprocessors
 from precast.kernels.authoring.verification.check import Check
@@ -79,7 +79,7 @@ def _opened(
 
 
 def _refused(error: Unsupported) -> Message:
-    return Message({"reason": error.reason, "line": error.line, "statement": error.statement})
+    return Message({"refused": str(error), "opcode": error.opcode})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from precast.build.child.emulation.arguments import CallError, Packer, drawn
 from precast.build.child.recording_runtime import LAUNCHES, RecordingRuntime
-from precast.build.emulation.emulator import EmulatedLaunch
+from precast.emulator import Launch
 from precast.loader.contract.format.program.call_leaves import leaves_of
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
@@ -25,7 +25,7 @@ STREAM = 0x57EA  # the caller's: it is compared, and never used
 class HostCode(Protocol):
     """What makes the launches of a call."""
 
-    def launches(self, values: Sequence[Any]) -> list[EmulatedLaunch]:
+    def launches(self, values: Sequence[Any]) -> list[Launch]:
         """The launches of a call with these arguments, in the order of the signature."""
 
 
@@ -57,7 +57,7 @@ class ObjectCode:
         self._kernels, self._attributes = kernels, attributes
         self._entry = getattr(ctypes.CDLL(str(library)), symbol)
 
-    def launches(self, values: Sequence[Any]) -> list[EmulatedLaunch]:
+    def launches(self, values: Sequence[Any]) -> list[Launch]:
         """The launches of a call; raises CallError where the host code refuses it."""
         runtime = self._runtime
         runtime.use_kernels(self._kernels)
@@ -81,7 +81,7 @@ class ObjectCode:
             if launch.stream != STREAM:
                 raise CallError(f"it launches {runtime.kernel(launch)} on another stream than the caller's")
         return [
-            EmulatedLaunch(
+            Launch(
                 kernel=runtime.kernel(launch),
                 grid=_three(launch.grid),
                 block=_three(launch.block),
@@ -101,11 +101,11 @@ class ProgramCode:
     def __init__(self, program: HostProgram, signature: Signature, kernels: Mapping[str, Sequence[int]]) -> None:
         self._program, self._signature, self._kernels = program, signature, kernels
 
-    def launches(self, values: Sequence[Any]) -> list[EmulatedLaunch]:
+    def launches(self, values: Sequence[Any]) -> list[Launch]:
         """The launches of a call; raises LaunchError where the program refuses it."""
         leaves = leaves_of(self._signature, [drawn(a, v) for a, v in zip(self._signature.passed, values, strict=True)])
         return [
-            EmulatedLaunch(
+            Launch(
                 kernel=kernel,
                 grid=launch.grid,
                 block=launch.block,

@@ -10,9 +10,8 @@ from precast.build.child.emulation.emulated_kernel import EmulatedKernel
 from precast.build.child.emulation.host_code import HostCode, ObjectCode, ProgramCode
 from precast.build.child.emulation.ranks_code import RanksCode, ranked
 from precast.build.child.recording_runtime import RecordingRuntime
-from precast.build.emulation.emulator import Emulator, ScheduleOptions
-from precast.build.emulation.errors import Unsupported
 from precast.build.gpu.profile import profile_of
+from precast.emulator import Emulator, Options, Unsupported
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.machine.facts import ATTRIBUTES
 from precast.loader.resolve.cache import Cache
@@ -46,7 +45,7 @@ class EmulatedOpener:
         emulator = Emulator([ptx])
         kernels = {r.kernel: [size for _, size in emulator.program(r.kernel).parameters] for r in artifact.resources}
         facts = numbers_of(artifact)
-        options = ScheduleOptions(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
+        options = Options(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
         return EmulatedKernel(op, artifact, self._host_code(artifact, kernels, facts), emulator, options, written)
 
     def open_ranks(
@@ -71,7 +70,7 @@ class EmulatedOpener:
         for rank, artifact in enumerate(artifacts):
             sizes = {k: [s for _, s in emulator.program(ranked(k, rank)).parameters] for k in names[rank]}
             hosts.append(self._host_code(artifact, sizes, facts))
-        options = ScheduleOptions(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
+        options = Options(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
         return EmulatedKernel(op, artifacts[0], RanksCode(hosts), emulator, options, written)
 
     def _host_code(self, artifact: Artifact, kernels: Mapping[str, list[int]], facts: Mapping[str, int]) -> HostCode:

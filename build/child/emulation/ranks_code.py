@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.child.emulation.host_code import HostCode
-from precast.build.emulation.emulator import EmulatedLaunch
+from precast.emulator import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class RanksCode:
 
     hosts: Sequence[HostCode]
 
-    def launches(self, values: Sequence[Any]) -> list[EmulatedLaunch]:
+    def launches(self, values: Sequence[Any]) -> list[Launch]:
         """The launches of the first rank."""
         return of_rank(self, 0).launches(values)
 
@@ -26,7 +26,7 @@ class _RankCode:
     host: HostCode
     rank: int
 
-    def launches(self, values: Sequence[Any]) -> list[EmulatedLaunch]:
+    def launches(self, values: Sequence[Any]) -> list[Launch]:
         """The launches of a rank, of kernels with the rank in their names."""
         return [replace(each, kernel=ranked(each.kernel, self.rank)) for each in self.host.launches(values)]
 

@@ -16,9 +16,9 @@ class FileStates:
     """Stamps of files, and digests of the small ones of authors.
 
     >>> states = FileStates()
-    >>> states.add("/nowhere/at/all")
+    >>> states.add("/proc/nowhere")
     >>> states.stamps, states.digests
-    ({'/nowhere/at/all': None}, {})
+    ({'/proc/nowhere': None}, {})
     """
 
     def __init__(self) -> None:

@@ -23,9 +23,9 @@ class SourceOnly:
     """How this process, and those that are forked from it, import such modules.
 
     >>> source_only = SourceOnly()
-    >>> source_only.hold(["/nowhere/at/all.py"])
+    >>> source_only.hold(["/proc/nowhere.py"])
     >>> source_only.files
-    ('/nowhere/at/all.py',)
+    ('/proc/nowhere.py',)
     """
 
     def __init__(self) -> None:

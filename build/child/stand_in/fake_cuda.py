@@ -112,6 +112,12 @@ def install_fake_cuda() -> None:
     accelerator.current_device_index = lambda: 0
     accelerator.current_stream = lambda device=None: Stream()
     accelerator.synchronize = accelerator.empty_cache = accelerator.set_device_index = _nothing
+    accelerator.get_memory_info = cuda.mem_get_info
+    accelerator.memory_allocated = accelerator.max_memory_allocated = accelerator.memory_reserved = (
+        cuda.memory_allocated
+    )
+    accelerator.memory_stats = cuda.memory_stats = lambda device=None: {}
+    accelerator.reset_peak_memory_stats = _nothing
     bindings: Any = torch._C
     bindings._cuda_getCurrentRawStream = lambda device=None: 0
     tensor: Any = torch.Tensor

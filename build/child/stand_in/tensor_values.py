@@ -37,16 +37,18 @@ _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "r
 class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     """While it is entered, inside ``without_memory``, small tensors keep their values.
 
-    ``torch.device`` is not changed, and ``pin_memory`` does nothing.
+    ``torch.device`` is not changed, and ``pin_memory`` does nothing. With ``zeros``, a value that is read and not known
+    is zero: an engine reads the tokens that its kernels have sampled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, zeros: bool = False) -> None:
         super().__init__()
+        self._zeros = zeros
         # The storages of values that were overwritten by unknown ones. They are kept, since addresses are reused.
         self._overwritten: dict[int, Any] = {}
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs = {name: value for name, value in (kwargs or {}).items() if name != "pin_memory"}
         if function is torch.device:
             return _plainly(function, args, kwargs)
         if function is torch.Tensor.pin_memory:
@@ -59,13 +61,14 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             kwargs = self._with_sizes(kwargs)
         tensors = tuple(_tensors((args, kwargs)))
         valued = all(self._known(tensor) is not None for tensor in tensors) and (bool(tensors) or function in _SOURCES)
-        if valued and tensors and (function in _READS or _to_cpu(function, args, kwargs)):
+        read = function in _READS or _to_cpu(function, args, kwargs)
+        if tensors and read and (valued or (self._zeros and tensors[0].is_meta)):
             copied = _plainly(function, self._on_cpu(args), self._on_cpu(kwargs))
             return copied.clone() if isinstance(copied, torch.Tensor) else copied
         try:
             result = function(*args, **kwargs)
         except NotImplementedError:  # the size of the result depends on values, as for torch.nonzero
-            if not (valued and tensors):
+            if not tensors or not (valued or self._zeros):
                 raise
             return _with_values(_plainly(function, self._on_cpu(args), self._on_cpu(kwargs)))
         if valued:
@@ -93,7 +96,8 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     def _on_cpu(self, value: Any) -> Any:
         """An argument for the same call on the CPU."""
         if isinstance(value, torch.Tensor):
-            return self._known(value)
+            values = self._known(value)
+            return values if values is not None or not value.is_meta else _zeros(value)
         if isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "meta")):
             return "cpu"
         if isinstance(value, dict):
@@ -141,6 +145,12 @@ def _plainly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """A call outside of all modes."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         return function(*args, **kwargs)
+
+
+def _zeros(tensor: Any) -> Any:
+    """Zeros of a tensor's shape on the CPU, which take no memory."""
+    zero = _plainly(torch.zeros, ((),), {"dtype": tensor.dtype, "device": "cpu"})
+    return _plainly(torch.Tensor.expand, (zero, tensor.shape), {})
 
 
 def _tensors(value: Any) -> Iterator[Any]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import sys
 import tempfile
-import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from precast.loader.attach import attached
+from precast.loader.attach.libraries.native_stubs import NativeOperatorAbsent
 
 
 def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -59,7 +60,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def step(what: str) -> Iterator[None]:
-    """One step of an enumeration. If it fails, its kernels are not enumerated, and the reason is printed.
+    """One step of an enumeration. If it fails, its kernels are not enumerated, and the reason is printed once.
 
     >>> with step("the router's kernels"):
     ...     raise ValueError("no layers")
@@ -68,9 +69,37 @@ def step(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
-        say(f"not enumerated: {what} ({reason})")
-        traceback.print_exc(file=sys.stderr, limit=-3) if "--verbose" in sys.argv else None
+        not_enumerated(what, error)
+
+
+_FAILED: dict[str, None] = {}
+
+
+def not_enumerated(what: str, error: Exception) -> None:
+    """Print that a step failed, unless it has failed before."""
+    if what in _FAILED:
+        return
+    _FAILED[what] = None
+    reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+    say(f"not enumerated: {what} ({reason})")
+
+
+def operator_failed(name: str, error: Exception) -> None:
+    """Note that an operator failed. One that needs a native module, which is not loaded here, requests no kernel."""
+    if not isinstance(error, NativeOperatorAbsent):
+        not_enumerated(name, error)
+
+
+def requested() -> int:
+    """How many keys this process has recorded so far."""
+    attachment = attached()
+    return len(attachment.recorder.recorded) if attachment else 0
+
+
+def finish() -> None:
+    """End the program: with status 1 if a step failed."""
+    if _FAILED:
+        raise SystemExit(1)
 
 
 def meeting_place() -> str:

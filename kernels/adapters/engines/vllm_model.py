@@ -1,46 +1,63 @@
 """The kernels that vLLM compiles for a model: ``python -m ... FOLDER [--tensor-parallel N]``, where it is recorded.
 
-The model's layers are made as a worker makes them. vLLM's own registry then knows the kernels that they chose, and its
-own functions give the keys to compile. Kernels of Triton are left out: nothing of them goes through the DSL.
+vLLM's own engine starts on tensors without memory: it makes the model, profiles it, warms up and captures graphs as its
+options say. Then it is given requests, so that its scheduler forms batches of all sizes that the options allow.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
-import inspect
+import itertools
 import os
-import sys
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from precast.kernels.adapters.engines.model_kernels import meeting_place, options, say, step
+from precast.kernels.adapters.engines.alike_layers import run_alike_once
+from precast.kernels.adapters.engines.batches import Batch, Limits, first_batches, representatives
+from precast.kernels.adapters.engines.model_kernels import finish, meeting_place, options, requested, say, step
+from precast.loader.attach import after_import
 from precast.loader.errors import ConfigError
 
-_WARM_UP = "vllm.model_executor.warmup"
-_OTHER_COMPILERS = ("triton", "tilelang")
-_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_DISABLE_PYNCCL": "1", "VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}
+_ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DISABLE_PYNCCL": "1",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",  # its kernels are compiled by nvcc, and none of the DSL is among them
+}
+_CACHES = ("VLLM_CACHE_ROOT", "FLASHINFER_WORKSPACE_BASE")  # what an earlier start has tuned is not requested again
+_GIB = 1 << 30
+_MEMORY = {
+    9: 80 * _GIB,
+    10: 180 * _GIB,
+}  # of the smallest GPU in data centers, by major capability: vLLM's defaults follow
+_PAGES = 1 << 16  # of the KV cache, at least: their number is in no key
+# The functions by which kernels are chosen for the numbers of a batch: requests, the most new tokens, the most in all.
+_CHOOSERS = {
+    f"{package}.interface:_get_fwd_config": ("batch_size", "max_seqlen_q", "max_seqlen_k")
+    for package in ("vllm.vllm_flash_attn.cute", "vllm.third_party.tml_fa4")
+}
 
 
 def main() -> None:
-    """Make the model, and compile every key."""
+    """Start the engine, and run its batches."""
     given = options()
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
-    config = engine_config(str(given.model), given.tensor_parallel, dict(given.option))
-    with importlib.import_module("vllm.config").set_current_vllm_config(config):
-        _join_group(given.tensor_parallel)
-        registry = importlib.import_module(f"{_WARM_UP}.jit_warmup").JitWarmupRegistry(config)
-        model = None
-        with step("the model, and so the kernels that its layers choose"):
-            model = make_model(config, registry)
-        if model is not None:
-            with step("the kernels that attention chooses"):
-                _build_metadata(config, registry)
-        compile_registered(config, registry)
-        if model is not None:
-            warm_up_layers(config, model)
+    with tempfile.TemporaryDirectory(prefix="precast-") as caches:
+        os.environ.update({name: os.environ.get(name, value) for name, value in _ENVIRONMENT.items()})
+        os.environ.update(dict.fromkeys(_CACHES, caches))
+        stand_in_for_memory()
+        config = engine_config(str(given.model), given.tensor_parallel, dict(given.option))
+        with importlib.import_module("vllm.config").set_current_vllm_config(config):
+            _join_group(given.tensor_parallel)
+            with step("the start of the engine, and all of its batches"), _chosen() as choices:
+                engine = start(config)
+                say(f"{requested()} keys of the engine's start")
+                run_batches(engine, config, choices)
+    finish()
 
 
 def engine_config(model: str, tensor_parallel: int, more: Mapping[str, Any]) -> Any:
@@ -50,6 +67,7 @@ def engine_config(model: str, tensor_parallel: int, more: Mapping[str, Any]) -> 
     for name in more:
         if name not in names:
             raise ConfigError(f"vLLM has no option {name!r}: use the names of its EngineArgs")
+    usage = importlib.import_module("vllm.usage.usage_lib").UsageContext.OPENAI_API_SERVER
     given = {
         "model": model,
         "tokenizer": model,
@@ -59,20 +77,23 @@ def engine_config(model: str, tensor_parallel: int, more: Mapping[str, Any]) -> 
         "disable_custom_all_reduce": True,
         "distributed_executor_backend": "mp" if tensor_parallel > 1 else None,
     }
-    return arguments(**{**given, **more}).create_engine_config()
+    config = arguments(**{**given, **more}).create_engine_config(usage)
+    config.compilation_config.mode = importlib.import_module(
+        "vllm.config"
+    ).CompilationMode.NONE  # it calls no other kernel
+    if config.cache_config.num_gpu_blocks_override is None:
+        config.cache_config.num_gpu_blocks_override = _PAGES + config.model_config.max_model_len
+    return config
 
 
 def _join_group(world: int) -> None:
     """Be the first process of a group whose others are not there."""
-    import torch
-
     distributed = importlib.import_module("vllm.distributed")
     if world > 1:
         _let_nobody_answer(world)
     backend = "fake" if world > 1 else "gloo"
     distributed.init_distributed_environment(world, 0, meeting_place(), 0, backend=backend)
     distributed.ensure_model_parallel_initialized(world, 1)
-    importlib.import_module("vllm.v1.worker.workspace").init_workspace_manager(torch.device("cuda", 0))
 
 
 def _let_nobody_answer(world: int) -> None:
@@ -93,114 +114,137 @@ def _let_nobody_answer(world: int) -> None:
     state.in_the_same_node_as = lambda *args, **kwargs: [True] * world
 
 
-def make_model(config: Any, registry: Any) -> Any:
-    """The model on tensors without memory; the registry collects what its layers will compile."""
+def stand_in_for_memory() -> None:
+    """Answer vLLM's questions about the GPU's memory, and give no values to weights."""
     import torch
 
-    utilities = importlib.import_module("vllm.model_executor.model_loader.utils")
-    default_dtype = importlib.import_module("vllm.utils.torch_utils").set_default_torch_dtype
-    with registry.activate(), default_dtype(config.model_config.dtype), torch.device("meta"):
-        model = utilities.initialize_model(vllm_config=config)
-    say(f"made {type(model).__name__}: {sum(1 for _ in model.modules())} layers, {len(registry)} kernels registered")
-    return model
+    platform: Any = importlib.import_module("vllm.platforms").current_platform
+    kind = type(platform)
+    kind.is_integrated_gpu = classmethod(lambda cls, device_id=0: False)
+    kind.get_device_total_memory = classmethod(
+        lambda cls, device_id=0: _MEMORY.get(torch.cuda.get_device_capability()[0], 80 * _GIB)
+    )
+    for name in ("vllm.utils.torch_utils", "vllm.v1.worker.gpu.buffer_utils"):
+        importlib.import_module(name).get_accelerator_view_from_cpu_tensor = _view
+    importlib.import_module("vllm.model_executor.model_loader.dummy_loader").initialize_single_dummy_weight = (
+        lambda *args, **kwargs: None
+    )
 
 
-def _build_metadata(config: Any, registry: Any) -> None:
-    """Make the builder of attention metadata of each layer's kind: some choose kernels, too."""
+def _view(tensor: Any) -> Any:
+    """Memory of the host as the GPU has it: no memory, and no values, which only kernels read."""
     import torch
 
-    layers = config.compilation_config.static_forward_context
-    kinds = set()
-    for name, layer in layers.items():
-        backend = getattr(layer, "get_attn_backend", None)
-        spec = layer.get_kv_cache_spec(config) if hasattr(layer, "get_kv_cache_spec") else None
-        if backend is None or spec is None or (kind := (backend().full_cls_name(), spec)) in kinds:
-            continue
-        kinds.add(kind)
-        with step(f"the attention kernels of {name}"), registry.activate():
-            builder = backend().get_builder_cls()
-            more = {"block_table_width": -(-config.model_config.max_model_len // spec.block_size)}
-            taken = {n: value for n, value in more.items() if n in inspect.signature(builder).parameters}
-            builder(spec, [name], config, torch.device("cuda", 0), **taken)
+    return torch.empty_like(tensor, device="cuda")
 
 
-def compile_registered(config: Any, registry: Any) -> None:
-    """Compile the keys of all registered kernels of the DSL, and of those that a config alone gives the keys of."""
-    base = importlib.import_module(f"{_WARM_UP}.jit_warmup_cutedsl_helper").VllmCuTeDSLJitKernel
-    requested = {kernel: list(calls) for kernel, calls in registry._registrations.items() if of_dsl(kernel)}
-    for kernel in _kernels_of_imported_modules(base):
-        parameters = inspect.signature(kernel.get_warmup_keys).parameters.values()
-        needed = [p.name for p in parameters if p.default is p.empty]
-        if kernel not in requested and needed in ([], ["vllm_config"]):
-            requested[kernel] = [((), {})]
-        elif kernel not in requested:
-            say(
-                f"not enumerated: {type(kernel).__name__}, whose keys need {', '.join(needed)} (no layer registered it)"
-            )
-    for kernel, calls in requested.items():
-        with step(f"the keys of {type(kernel).__name__}"):
-            takes_config = "vllm_config" in inspect.signature(kernel.get_warmup_keys).parameters
-            keys = {}
-            for args, kwargs in calls:
-                more = {"vllm_config": config} if takes_config and not args and not kwargs else kwargs
-                keys.update(dict.fromkeys(kernel.get_warmup_keys(*args, **more)))
-            for key in keys:
-                kernel.compile(key)
-            say(f"{type(kernel).__name__}: {len(keys)} keys")
+def start(config: Any) -> Any:
+    """The engine with its one worker, in this process."""
+    executor: Any = importlib.import_module("vllm.v1.executor.uniproc_executor").UniProcExecutor
+
+    class Executor(executor):  # type: ignore[misc]
+        def _init_executor(self) -> None:
+            super()._init_executor()
+            model = self.driver_worker.worker.get_model()
+            say(f"made {type(model).__name__}, {run_alike_once(model)} of whose layers are like another")
+
+    return importlib.import_module("vllm.v1.engine.core").EngineCore(config, Executor, False)
 
 
-def of_dsl(kernel: Any) -> bool:
-    """Whether a registered kernel is compiled by the DSL: by no other compiler that vLLM registers kernels of.
+@contextlib.contextmanager
+def _chosen() -> Iterator[Callable[[Limits], Iterable[Batch]]]:
+    """While the block runs, a function that gives a batch for each answer of the choosing functions that were called.
 
-    No class of theirs names the DSL: the kernel around FlashAttention-4 derives from the class of all kernels.
-
-    >>> class TritonKernel: ...
-    >>> class AttentionKernel: ...
-    >>> of_dsl(TritonKernel()), of_dsl(AttentionKernel())
-    (False, True)
+    Each is called again with the arguments that it had, and with the numbers of every batch that the options allow.
     """
-    compiled = getattr(kernel, "kernel", None)
-    named = [*type(kernel).__mro__, *type(compiled).__mro__, compiled]
-    words = " ".join(f"{getattr(part, '__module__', '')} {getattr(part, '__qualname__', '')}" for part in named).lower()
-    return not any(compiler in words for compiler in _OTHER_COMPILERS)
+    calls: dict[str, Callable[[Batch], Any]] = {}
+
+    def note(name: str, numbers: tuple[str, ...]) -> Callable[[Any], None]:
+        def replace(module: Any) -> None:
+            choose = getattr(module, name)
+
+            def noted(**given: Any) -> Any:
+                others = {n: value for n, value in given.items() if n not in numbers}
+                calls.setdefault(
+                    f"{module.__name__}{sorted(others.items())}",
+                    lambda batch: choose(**others, **dict(zip(numbers, batch.numbers, strict=True))),
+                )
+                return choose(**given)
+
+            setattr(module, name, noted)
+
+        return replace
+
+    after_import({function.partition(":")[0]: note(function.partition(":")[2], n) for function, n in _CHOOSERS.items()})
+    yield lambda limits: [batch for choose in calls.values() for batch in representatives(choose, limits).values()]
 
 
-def _kernels_of_imported_modules(base: type) -> Iterable[Any]:
-    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("vllm.")]
-    values = [value for module in modules for value in list(vars(module).values()) if isinstance(value, base)]
-    return dict.fromkeys(values)
+def run_batches(engine: Any, config: Any, choices: Callable[[Limits], Iterable[Batch]]) -> None:
+    """Give the engine requests until batches ask for no new key, and tell how many it took."""
+    scheduler = config.scheduler_config
+    limits = Limits(
+        requests=scheduler.max_num_seqs,
+        tokens=scheduler.max_num_batched_tokens,
+        length=config.model_config.max_model_len,
+        page=config.cache_config.cache_hit_alignment_tokens or config.cache_config.block_size,
+    )
+    requests = Requests(engine, config)
+    before, last, done = requested(), None, set()
+    waiting = dict.fromkeys(first_batches(limits))
+    while waiting:
+        for number, batch in enumerate(waiting, len(done) + 1):
+            with step("some batches"):
+                requests.form(batch)
+            if requested() > before:
+                before, last = requested(), number
+        done |= waiting.keys()
+        waiting = {batch: None for batch in choices(limits) if batch not in done}
+    say(f"{before} keys after {len(done)} batches, of which number {last} was the last that requested a new one")
 
 
-def warm_up_layers(config: Any, model: Any) -> None:
-    """What vLLM's workers compile by walking over the layers of the model."""
-    warm_up = importlib.import_module(f"{_WARM_UP}.kernel_warmup")
-    platform = importlib.import_module("vllm.platforms").current_platform
-    if platform.has_device_capability(90):
-        with step("the router's kernels (ll_bf16)"):
-            warm_up._warmup_ll_bf16_router_gemm(model)
-    if platform.is_device_capability_family(100):
-        with step("the router's kernels (bf16x3)"):
-            warm_up._warmup_bf16x3_router_gemm(model, config.scheduler_config.max_num_batched_tokens)
-    with step("products with reduce-scatter"):
-        warm_up._warmup_gemm_rs_ar()
-    with step("the prefill kernels of gated delta net"):
-        _warm_up_delta_nets(model)
-    with step("compile units of layers"):
-        units = importlib.import_module(f"{_WARM_UP}.cutedsl_warmup")
-        for unit in units._collect_unique_compile_units(units._iter_cutedsl_warmup_compile_units()):
-            with step(unit.name):
-                unit.compile()
+class Requests:
+    """Requests to the engine. They ask for nothing but numbers of tokens: earlier ones come from its prefix cache."""
 
+    def __init__(self, engine: Any, config: Any) -> None:
+        self._engine = engine
+        self._new = itertools.cycle(range(2, config.model_config.get_vocab_size()))
+        self._chunk = config.scheduler_config.max_num_batched_tokens
+        self._remembers = engine.request_block_hasher is not None
+        self._names = map(str, itertools.count())
 
-def _warm_up_delta_nets(model: Any) -> None:
-    """Run the chunked prefill of one layer, as vLLM does while it profiles."""
-    import torch
+    def form(self, batch: Batch) -> None:
+        """Have the scheduler form a batch. Without a prefix cache earlier tokens are computed first; not too many."""
+        if not self._remembers and batch.context * batch.requests > 16 * self._chunk:
+            return
+        try:
+            if batch.context and batch.new > 1:
+                self._add(batch.context, 0, 1)
+                self._run()
+            for _ in range(batch.decoding):
+                self._add(0, 1, 8)
+            self._run(steps=4 if batch.decoding else 0)
+            for _ in range(batch.requests):
+                self._add(batch.context, batch.new if batch.new > 1 or not batch.context else 0, 2)
+            self._run()
+        except Exception:
+            (self._engine.batch_queue or []).clear()
+            self._engine.abort_requests([*self._engine.scheduler.requests])
+            raise
 
-    layer = next((m for m in model.modules() if hasattr(m, "_warmup_prefill_kernels")), None)
-    if layer is None:
-        return
-    columns = (2 * layer.num_k_heads * layer.head_k_dim + layer.num_v_heads * layer.head_v_dim) // layer.tp_size
-    layer._warmup_prefill_kernels(torch.empty(64, columns, dtype=torch.bfloat16, device="cuda"), 0)
+    def _add(self, context: int, new: int, answered: int) -> None:
+        sampling = importlib.import_module("vllm").SamplingParams(max_tokens=answered, ignore_eos=True, temperature=0.0)
+        request = importlib.import_module("vllm.v1.request").Request
+        tokens = [1] * context + [next(self._new)] * new
+        self._engine.add_request(
+            request(next(self._names), tokens, sampling, None, block_hasher=self._engine.request_block_hasher)
+        )
+
+    def _run(self, steps: int | None = None) -> None:
+        """Some steps of the engine, or all that its requests need."""
+        for _ in itertools.count() if steps is None else range(steps):
+            if not self._engine.scheduler.has_requests():
+                break
+            self._engine.step_fn()
 
 
 if __name__ == "__main__":

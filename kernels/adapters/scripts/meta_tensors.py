@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from precast.kernels.authoring.errors import SourceError
@@ -167,21 +167,59 @@ def on(device: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_operators() -> Iterator[None]:
+def own_operators(failed: Callable[[str, Exception], None] | None = None) -> Iterator[None]:
     """While the block runs, operators that Python code defines run as they are on tensors without memory.
 
-    Torch would call what their authors register for such tensors, which makes results and reaches no kernel.
+    Torch would call what their authors register for such tensors, which makes results and reaches no kernel. They are
+    defined by ``torch.library.custom_op``, or by a function that a ``torch.library.Library`` has for CUDA. With
+    ``failed``, an operator that raises an error is reported to it, and then what its authors registered is called.
     """
+    import torch
     from torch._library.custom_ops import OPDEFS
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
+
+    functions: dict[str, Any] = {}
+    library: Any = torch.library.Library
+    register = library.impl
+
+    def note(self: Any, op: Any, function: Any, dispatch_key: str = "", **more: Any) -> Any:
+        if (dispatch_key or self.dispatch_key) == "CUDA" and not more.get("with_keyset"):
+            name = op if isinstance(op, str) else op._schema.name
+            functions[name if "::" in name else f"{self.ns}::{name}"] = function
+        return register(self, op, function, dispatch_key, **more)
+
+    def run(mode: Any, name: str, registered: Any, args: Any, kwargs: Any) -> Any:
+        function = OPDEFS[name]._init_fn if name in OPDEFS else functions.get(name)
+        if function is not None:
+            try:
+                with mode:  # operators that this one calls
+                    return function(*args, **kwargs)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed(name, error)
+                if not getattr(registered, "default", registered)._schema.returns:
+                    return None  # it writes to its arguments, and few authors register anything for that
+        return registered(*args, **kwargs)
+
+    class AsFunctions(TorchFunctionMode):  # type: ignore[misc]
+        """In a dispatch mode no mode of functions holds, so that the operator would make tensors on a GPU."""
+
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            operators = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
+            if not isinstance(function, operators) or torch.is_grad_enabled():  # autograd comes before an operator
+                return function(*args, **(kwargs or {}))
+            overload = getattr(function, "default", function)
+            return run(self, overload._schema.name, function, args, kwargs or {})
 
     class OwnOperators(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            defined = OPDEFS.get(operator._schema.name)
-            if defined is None:
-                return operator(*args, **(kwargs or {}))
-            with self:  # operators that this one calls
-                return defined._init_fn(*args, **(kwargs or {}))
+            return run(self, operator._schema.name, operator, args, kwargs or {})
 
-    with OwnOperators():
-        yield
+    library.impl = note
+    try:
+        with OwnOperators(), AsFunctions():
+            yield
+    finally:
+        library.impl = register

@@ -25,6 +25,10 @@ def empty_where_absent(names: Collection[str]) -> None:
     sys.meta_path.insert(0, _Finder(frozenset(names)))
 
 
+class NativeOperatorAbsent(Exception):
+    """An operator of a native module, which is not loaded here, was called for its results."""
+
+
 class _Empty(ModuleType):
     """A module that has every name."""
 

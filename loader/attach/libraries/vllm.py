@@ -15,7 +15,7 @@ from precast.loader.attach.hooks import CacheAttribute, CompileFunctions
 from precast.loader.attach.import_hook import after_import
 from precast.loader.attach.libraries.flash_attention import ceil_div
 from precast.loader.attach.libraries.flashinfer import MAKERS, describe
-from precast.loader.attach.libraries.native_stubs import empty_where_absent
+from precast.loader.attach.libraries.native_stubs import NativeOperatorAbsent, empty_where_absent
 from precast.loader.attach.libraries.tensor_specs import ANSWERS, TENSOR_SPEC, describe_tensor_spec, tensor_spec
 from precast.loader.attach.library import Library
 from precast.loader.attach.method_hooks import ClassMethods, Keyed, KeyedMethods
@@ -68,6 +68,7 @@ _NATIVE = (
     "vllm._flashmla_C", "vllm._flashmla_extension_C", "vllm.vllm_flash_attn._vllm_fa2_C",
     "vllm.vllm_flash_attn._vllm_fa3_C", "vllm.third_party.deep_gemm", "tilelang",
 )  # fmt: skip
+_MAKERS = ("_vllm_fa2_C", "_vllm_fa3_C")  # whose operators return tensors
 _QUESTIONS = "_supports_"  # called while modules are imported; no kernel of the DSL depends on the answers
 
 
@@ -93,18 +94,22 @@ def without_gpu() -> None:
 
 
 class _Operator:
-    """An operator of a native module that is not here; it does nothing."""
+    """An operator of a native module that is not here; it does nothing, or refuses where it would make results."""
 
-    def __init__(self, name: str) -> None:
-        self._answer = False if _QUESTIONS in name else None
+    def __init__(self, name: str, makes: bool) -> None:
+        self._name, self._makes = name, makes
 
     def __getattr__(self, name: str) -> _Operator:
         if name.startswith("__"):
             raise AttributeError(name)
         return self  # an overload, such as ``default``
 
-    def __call__(self, *args: Any, **kwargs: Any) -> bool | None:
-        return self._answer
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "scheduler_metadata" in self._name:
+            return sys.modules["torch"].empty(1, dtype=sys.modules["torch"].int32, device="cuda")
+        if self._makes:
+            raise NativeOperatorAbsent(f"{self._name} needs a native module, which is not loaded here")
+        return False if _QUESTIONS in self._name else None
 
 
 def _answer_for_operators(module: ModuleType) -> None:
@@ -118,10 +123,10 @@ def _answer_for_operators(module: ModuleType) -> None:
             except AttributeError:
                 if name.startswith("__"):
                     raise
-                setattr(self, name, operator := _Operator(name))
+                setattr(self, name, operator := _Operator(name, self.name in _MAKERS))
                 return operator
 
-    for name in ("_C", "_moe_C", "_C_cache_ops"):
+    for name in ("_C", "_moe_C", "_C_cache_ops", *_MAKERS):
         setattr(operators, name, Operators(name))
 
 

@@ -168,6 +168,7 @@ def ask(reader: LibprecastReader, root: Path, pins: str = " ") -> int:
     return reader.ask(root, config={"dtype": "bf16"}, pins=pins).status
 
 
+@pytest.mark.slow
 def test_every_bit_of_a_pinned_cache_in_libprecast(small: Path, libprecast: LibprecastReader) -> None:
     """What is served is what the index of that digest names: of a blob, a flip of a bit that decoding ignores."""
     pins = f"small={digest((small / 'index.json').read_bytes())}"
@@ -189,6 +190,7 @@ def test_every_bit_of_a_pinned_cache_in_libprecast(small: Path, libprecast: Libp
                 assert status == (INTEGRITY_ERROR if told else OK), f"bit {place}"
 
 
+@pytest.mark.slow
 def test_every_bit_of_an_index_in_libprecast(small: Path, libprecast: LibprecastReader) -> None:
     seen = Counter(ask(libprecast, small) for _ in flips(small / "index.json"))
     assert set(seen) <= {OK, CACHE_ERROR, INTEGRITY_ERROR, OP_NOT_FOUND, VARIANT_NOT_FOUND, LOAD_ERROR}

@@ -50,6 +50,7 @@ COMMANDS = {
 OF_THE_INDEX = ("list", "show", "report")  # which read no blob
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", THINGS)
 @pytest.mark.parametrize("part", ["index.json", "ops/scale.json", "blobs"])
 @pytest.mark.parametrize("name", COMMANDS)

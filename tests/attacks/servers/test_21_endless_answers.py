@@ -78,6 +78,7 @@ def server(answer: Callable[[], Iterator[bytes]]) -> Iterator[str]:
             listener.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [endless_continue, slow_headers, slow_sizes, endless_trailers, endless_rest])
 def test_an_answer_without_end(answer: Callable[[], Iterator[bytes]]) -> None:
     begun = time.monotonic()

@@ -188,6 +188,7 @@ def test_an_undamaged_one(path: Path, opens: Opens) -> None:
     assert len(opens(path)) == 64
 
 
+@pytest.mark.slow
 def test_every_value_by_another(path: Path, opens: Opens) -> None:
     """Each value of a program is replaced by one of another type: there is an error, or another program."""
     program, count = HostProgram(steps=PROGRAM.steps[:1], limit=1).to_json(), 0

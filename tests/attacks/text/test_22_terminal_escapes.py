@@ -45,6 +45,7 @@ def clean(text: str) -> None:
     assert not any(line.startswith("key: false") for line in text.splitlines()), "no false line"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "diff", "diff --inputs", "show --inputs"])
 def test_what_commands_print(evil: Path, tmp_path: Path, command: str) -> None:
     plain = tmp_path / "plain"

@@ -248,6 +248,7 @@ def test_a_kill_or_an_error_at_any_step_leaves_the_old_or_the_new_cache(memory: 
     assert set(replacing.failed(len(killed))) == {"old", "new"}
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_without_an_exchange_a_kill_may_leave_none_but_never_half_a_cache(
     memory: Path, monkeypatch: pytest.MonkeyPatch
@@ -257,6 +258,7 @@ def test_without_an_exchange_a_kill_may_leave_none_but_never_half_a_cache(
     assert set(killed) == {"old", "none", "new"} and killed.count("none") == 2, "before and after one call"
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_on_a_mount_point_a_kill_leaves_the_old_cache_the_new_one_or_one_that_readers_refuse(
     tmp_path: Path, volume: Path

@@ -124,6 +124,7 @@ def test_a_variable_that_it_set_itself_is_no_input(tmp_path: Path) -> None:
     assert "variable:OTHER" in names and "variable:TILE" not in names
 
 
+@pytest.mark.slow
 def test_what_asks_a_hundred_thousand_things_is_not_understood(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import os\nfor n in range(100_001): os.environ.get(str(n))\n"})

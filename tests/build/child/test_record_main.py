@@ -43,6 +43,18 @@ for operator in (inner, outer, backward):
     operator.register_fake(torch.empty_like)
 outer.register_autograd(lambda context, gradient: backward(gradient))
 
+library = torch.library.Library("toy", "FRAGMENT")
+for name in ("made", "fails"):
+    library.define(f"{name}(Tensor x) -> {'Tensor' if name == 'made' else '()'}")
+
+def unknown_token(x):
+    reached.append("made")
+    return torch.empty(3, dtype=torch.int64, device="cuda")
+
+def register():
+    library.impl("made", unknown_token, "CUDA")
+    library.impl("fails", lambda x: 1 / 0, "CUDA")
+
 def ints(*values):
     return torch.tensor(values, device="cuda", dtype=torch.int32)
 
@@ -93,28 +105,51 @@ CUDA = {
     "    @torch.compile(fullgraph=True)\n    def g(x): return x\n    assert g(ints(3)).item() == 3",
     "own operators": "reached.clear(); x = torch.ones(3, device='cuda', requires_grad=True)\n"
     "    outer(x).sum().backward(); assert reached == ['outer', 'inner', 'backward'], reached",
+    "memory": "assert torch.accelerator.get_memory_info()[0] > 0 and torch.accelerator.memory_stats() == {}",
+    "pinned memory": "assert torch.zeros(2, device='cpu', pin_memory=True).tolist() == [0, 0]",
     "pinned": "assert torch.empty(1, device='cpu').pin_memory() is not None",
 }
+
+
+ENGINE = {
+    "operators of a library": "reached.clear(); x = torch.ops.toy.made(ints(1)); assert reached and x.is_cuda",
+    "zeros": "x = torch.empty(2, device='cuda'); assert x.tolist() == x.cpu().tolist() == [0, 0] and x[0].item() == 0",
+    "known values": "assert ints(1, 2).tolist() == [1, 2]",
+    "to the host": "x = torch.ones(2, device='cpu'); x.copy_(torch.empty(2, device='cuda')); assert not x.any()",
+    "a failing operator": "assert torch.ops.toy.fails(ints(1)) is None and failed == {'toy::fails'}",
+}
+"""Where an engine is recorded."""
 
 
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of the pieces that fail, each tried in one process."""
     program = tmp_path_factory.mktemp("record") / "program.py"
-    bodies = [f"def piece{i}():\n    {text}\n" for i, text in enumerate((VALUES | CUDA).values())]
+    pieces = list((VALUES | CUDA).items()) + list(ENGINE.items())
+    bodies = [f"def piece{i}():\n    {text}\n" for i, (_, text) in enumerate(pieces)]
     head = HEAD
     tail = f"""
-with without_memory(), TensorValues(), own_operators():
-    for i in range({len(bodies)}):
+def run(numbers):
+    for i in numbers:
         try:
             globals()[f"piece{{i}}"]()
         except BaseException as error:
             print(i, type(error), error)
+
+with without_memory(), TensorValues(), own_operators():
+    run(range({len(VALUES | CUDA)}))
+failed = set()
+with without_memory(), TensorValues(zeros=True), own_operators(lambda name, _: failed.add(name)):
+    register()
+    with torch.inference_mode():
+        run(range({len(VALUES | CUDA)}, {len(bodies)}))
 """
     program.write_text("\n".join([head, *bodies, tail]))
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    names = list(VALUES | CUDA)
+    names = [
+        f"engine: {name}" if name in ENGINE and i >= len(VALUES | CUDA) else name for i, (name, _) in enumerate(pieces)
+    ]
     print(done.stdout)
     return {names[int(line.partition(" ")[0])] for line in done.stdout.splitlines() if line[:1].isdigit()}
 
@@ -127,3 +162,8 @@ def test_a_small_tensor_made_of_values_keeps_them(failures: set[str], piece: str
 @pytest.mark.parametrize("piece", CUDA)
 def test_what_programs_ask_of_cuda_works(failures: set[str], piece: str) -> None:
     assert piece not in failures
+
+
+@pytest.mark.parametrize("piece", ENGINE)
+def test_an_engine_continues_where_a_value_or_an_operator_is_absent(failures: set[str], piece: str) -> None:
+    assert f"engine: {piece}" not in failures

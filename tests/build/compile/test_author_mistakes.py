@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.builds import precast
 
 KERNELS = """
 import torch
 import cutlass
 import cutlass.cute as cute
+import pytest
 from precast.kernels import kernel
 
 
@@ -83,6 +86,7 @@ def refused():
 OPS = ("right", "misnamed", "unreferenced", "raising", "refused")
 
 
+@pytest.mark.slow
 def test_they_are_named_by_the_build(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(KERNELS)
     manifest = tmp_path / "m.yaml"

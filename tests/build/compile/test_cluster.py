@@ -84,6 +84,7 @@ def test_a_cluster_that_is_not_alike_is_refused(cluster: DaskCluster, tmp_path: 
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.slow
 def test_no_cluster_there(tmp_path: Path) -> None:
     manifest = write_package(tmp_path, "1")
     with socket.socket() as free:

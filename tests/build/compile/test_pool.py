@@ -42,7 +42,6 @@ class FakeWorker:
         memory: int,
         rules: object,
         warm_up: bool,
-        interpreter: object,
     ) -> None:
         self.pid = len(self.made) + 1
         self.sent: list[int] = []

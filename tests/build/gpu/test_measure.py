@@ -67,6 +67,7 @@ def test_without_a_gpu_the_child_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         measure()
 
 
+@pytest.mark.slow
 def test_a_device_of_another_architecture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(
         "version: 1\nname: m\ntargets: [sm_100a]\nkernels:\n  - {kernel: scale, config: {dtype: float32}}\n"

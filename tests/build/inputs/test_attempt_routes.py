@@ -107,11 +107,13 @@ ROUTES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTES)
 def test_the_inputs_change_with_it(name: str, tmp_path: Path) -> None:
     check_route(ROUTES[name], ObservedProject(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_a_program_made_is_no_input_of_its_reader(tmp_path: Path) -> None:
     """Whether or not it was there before: otherwise, a build after an edit would record the old content."""
     project = ObservedProject(tmp_path)
@@ -122,12 +124,14 @@ def test_what_a_program_made_is_no_input_of_its_reader(tmp_path: Path) -> None:
     assert not [name for name in first.names if "search/copy" in name]
 
 
+@pytest.mark.slow
 def test_a_seed_of_a_library_is_not_the_authors_draw(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import sqlite3\nsqlite3.connect(':memory:').execute('select random()')\n"})
     project.inputs()
 
 
+@pytest.mark.slow
 def test_the_libraries_of_a_python_are_not_those_of_a_program(tmp_path: Path) -> None:
     """Its version counts; where it keeps its own library, and which extensions it loads at its end, do not."""
     project = ObservedProject(tmp_path)

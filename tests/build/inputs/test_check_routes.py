@@ -93,6 +93,7 @@ ROUTES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTES)
 def test_the_inputs_change_with_it(name: str, tmp_path: Path) -> None:
     check_route(ROUTES[name], ObservedProject(tmp_path))
@@ -105,6 +106,7 @@ TEMPORARY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPORARY)
 def test_temporary_files_that_were_there_count(name: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
@@ -117,6 +119,7 @@ def test_temporary_files_that_were_there_count(name: str, tmp_path: Path) -> Non
     assert project.changed(inputs) != ()
 
 
+@pytest.mark.slow
 def test_what_a_module_makes_itself_is_not_an_input(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write(
@@ -136,6 +139,7 @@ def test_what_a_module_makes_itself_is_not_an_input(tmp_path: Path) -> None:
     assert not any("temporary" in name or "generated" in name for name in inputs.names), inputs.names
 
 
+@pytest.mark.slow
 def test_a_path_that_is_resolved_is_not_an_input(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import inspect, os\nfrom pathlib import Path\nPath(__file__).resolve()\n"
@@ -143,6 +147,7 @@ def test_a_path_that_is_resolved_is_not_an_input(tmp_path: Path) -> None:
     assert not [name for name in project.inputs().names if name.startswith(("exists", "link", "file:/"))]
 
 
+@pytest.mark.slow
 def test_a_generator_that_writes_the_same_again_is_no_change(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": HERE + "text = (here / 'made.txt').read_text()\n", "made.txt": "1"})
@@ -152,6 +157,7 @@ def test_a_generator_that_writes_the_same_again_is_no_change(tmp_path: Path) -> 
     assert "file:search/made.txt" in names
 
 
+@pytest.mark.slow
 def test_a_list_of_distributions_changes_with_their_entry_points(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import importlib.metadata as m\nm.entry_points()\n"})

@@ -43,6 +43,7 @@ def written(value: int, end: str) -> Step:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READING)
 @pytest.mark.parametrize("before", ["leave", "close"])
 def test_the_inputs_change_with_the_log(name: str, before: str, tmp_path: Path) -> None:

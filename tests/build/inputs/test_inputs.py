@@ -16,6 +16,7 @@ from precast.build.inputs.input_answers import InputAnswers
 from precast.build.inputs.inputs import MOST, Inputs, is_name, parse_names
 from precast.build.inputs.observation import Observation
 from precast.build.inputs.roots import Roots
+from precast.build.ipc.child_inputs import answers_here
 from precast.loader.errors import FormatError
 
 JSON = st.recursive(
@@ -126,3 +127,22 @@ def test_what_the_author_may_edit_is_told_apart() -> None:
     }
     first, second = Inputs.of({**mine, **others}).split("mine")
     assert (set(first.names), set(second.names)) == (set(mine), set(others))
+
+
+def test_a_finder_that_adds_to_the_path_does_not_change_the_next_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of setuptools does for ``distutils``: what it brings along was found at the build, not at the check."""
+    (tmp_path / "brought_along.py").write_text("")
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: object, target: object) -> None:
+            if name == "old_tools":
+                sys.path.append(str(tmp_path))
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    names = ("module:brought_along", "module:old_tools")
+    build, check = (answers_here([]).answers(names) for _ in range(2))
+    assert build == check == dict.fromkeys(names)

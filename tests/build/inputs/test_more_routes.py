@@ -132,6 +132,7 @@ ROUTES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTES)
 def test_the_inputs_change_with_it(name: str, tmp_path: Path) -> None:
     check_route(ROUTES[name], ObservedProject(tmp_path), everything="all" in name)
@@ -146,6 +147,7 @@ RELATIVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RELATIVE)
 def test_a_relative_path_depends_on_the_folder_of_the_build(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +170,7 @@ STEADY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEADY)
 def test_a_path_relative_to_a_given_folder_does_not(name: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
@@ -206,6 +209,7 @@ REPORTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", REPORTED)
 def test_what_no_key_covers_is_reported(code: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
@@ -214,6 +218,7 @@ def test_what_no_key_covers_is_reported(code: str, tmp_path: Path) -> None:
     assert {one.kind for one in unsteady} == {REPORTED[code]}, unsteady
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["clock_gettime(0, b)", "getrandom(b, 8, 0)", "sysconf(84)"])
 def test_a_library_of_the_author_is_as_ctypes(call: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)

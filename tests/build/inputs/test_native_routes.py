@@ -127,6 +127,7 @@ ROUTES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTES)
 def test_the_inputs_change_with_it(name: str, tmp_path: Path) -> None:
     check_route(ROUTES[name], ObservedProject(tmp_path))
@@ -141,6 +142,7 @@ UNSTEADY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", UNSTEADY)
 def test_what_a_program_finds_by_chance_is_reported_with_the_line_that_started_it(code: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
@@ -149,6 +151,7 @@ def test_what_a_program_finds_by_chance_is_reported_with_the_line_that_started_i
     assert {(one.kind, one.line) for one in unsteady} == {(UNSTEADY[code], 3)}
 
 
+@pytest.mark.slow
 def test_a_static_program_is_reported(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": RUN + "subprocess.run([here / 'tool', F])\n", "tool.c": "int main(void) {}\n"})
@@ -159,6 +162,7 @@ def test_a_static_program_is_reported(tmp_path: Path) -> None:
     assert [(one.kind, one.what, one.line) for one in unsteady] == [("process", str(project.search / "tool"), 5)]
 
 
+@pytest.mark.slow
 def test_a_python_that_is_still_starting_when_the_kernel_is_imported_is_observed(tmp_path: Path) -> None:
     """As the helper that multiprocessing leaves running is, on a busy machine."""
     project = ObservedProject(tmp_path)
@@ -166,6 +170,7 @@ def test_a_python_that_is_still_starting_when_the_kernel_is_imported_is_observed
     assert project.build()[1] == ()
 
 
+@pytest.mark.slow
 def test_a_static_program_that_stays_is_reported_and_holds_nothing(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     code = "#include <unistd.h>\nint main(void) { return sleep(30); }\n"
@@ -179,6 +184,7 @@ def test_a_static_program_that_stays_is_reported_and_holds_nothing(tmp_path: Pat
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.slow
 def test_a_program_in_go_is_reported(tmp_path: Path) -> None:
     """It calls the kernel itself. This one only has the mark of such a program."""
     project = ObservedProject(tmp_path)
@@ -189,6 +195,7 @@ def test_a_program_in_go_is_reported(tmp_path: Path) -> None:
     assert [(one.kind, one.what, one.line) for one in unsteady] == [("process", str(project.search / "tool"), 5)]
 
 
+@pytest.mark.slow
 def test_a_program_that_closes_every_descriptor_is_observed(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     code = "import os\nos.closerange(0, 1000)\nopen({!r}).read()\n".format(str(project.search / "tiles.json"))
@@ -196,6 +203,7 @@ def test_a_program_that_closes_every_descriptor_is_observed(tmp_path: Path) -> N
     assert set(project.inputs().names) >= DATA
 
 
+@pytest.mark.slow
 def test_a_generator_and_what_it_wrote(tmp_path: Path) -> None:
     """What a program makes itself is no input; what it makes it of is."""
     project = ObservedProject(tmp_path)
@@ -211,6 +219,7 @@ def test_a_generator_and_what_it_wrote(tmp_path: Path) -> None:
     assert project.inputs().answers == inputs.answers
 
 
+@pytest.mark.slow
 def test_the_library_is_not_in_the_environment_of_a_kernel(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import os\nVALUE = sorted(os.environ)\n"})
@@ -218,6 +227,7 @@ def test_the_library_is_not_in_the_environment_of_a_kernel(tmp_path: Path) -> No
     assert not [name for name in project.value if name.startswith(("LD_", "PRECAST_"))]
 
 
+@pytest.mark.slow
 def test_a_shell_has_the_environment_that_it_was_given(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write(
@@ -227,6 +237,7 @@ def test_a_shell_has_the_environment_that_it_was_given(tmp_path: Path) -> None:
     assert project.value == "A=1\n"
 
 
+@pytest.mark.slow
 def test_system_returns_the_status_of_the_shell(tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
     project.write({"kernel.py": "import os\nVALUE = [os.system('exit 3') >> 8, os.system('kill -9 $$')]\n"})
@@ -234,6 +245,7 @@ def test_system_returns_the_status_of_the_shell(tmp_path: Path) -> None:
     assert project.value == [3, 9]
 
 
+@pytest.mark.slow
 def test_a_program_that_the_compiler_starts_hides_no_later_one(tmp_path: Path) -> None:
     """What installed code starts is not the author's request; what the author's native code starts after it is."""
     project = ObservedProject(tmp_path)

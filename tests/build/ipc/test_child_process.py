@@ -108,6 +108,7 @@ def test_a_process_without_an_answer_in_time_is_ended(start: Start) -> None:
     assert not Path(f"/proc/{child.pid}").exists()
 
 
+@pytest.mark.slow
 def test_a_process_that_closes_its_pipe_and_stays_is_ended(start: Start) -> None:
     child = start()
     child.send(request("hides"))
@@ -123,6 +124,7 @@ def test_a_process_that_closes_its_descriptors_goes_on(start: Start) -> None:
         assert child.receive(60).header["rows"][0].get("source") == f"{module}:f"
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_is_ended_within_seconds(start: Start) -> None:
     child = start()
     child.ready()
@@ -134,6 +136,7 @@ def test_a_process_that_is_stopped_is_ended_within_seconds(start: Start) -> None
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_for_a_stopped_one_is_ended_within_seconds(start: Start) -> None:
     """As ``ctypes.util.find_library`` waits for ldconfig."""
     child = start()

@@ -32,6 +32,7 @@ def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert has_ended(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["kill -STOP $$", "sh -c 'kill -STOP $$'; true"], ids=["itself", "its child"])
 def test_one_that_is_stopped_is_ended(tmp_path: Path, script: str) -> None:
     begun = time.monotonic()

@@ -57,6 +57,7 @@ def test_code_that_calls_thor_by_its_old_number_is_not_taken(built: tuple[Path, 
             assert "build with the compiler of CUDA 13" in built[1]
 
 
+@pytest.mark.slow
 def test_a_manifest_is_planned_for_another_target(tmp_path: Path) -> None:
     manifest = tmp_path / "m.yaml"
     manifest.write_text(

@@ -27,6 +27,7 @@ def test_it_is_compiled_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
+@pytest.mark.slow
 def test_a_damaged_one_is_compiled_again(tmp_path: Path) -> None:
     path = find_observer(tmp_path).path
     assert path is not None
@@ -83,6 +84,7 @@ EVENTS = (
 )
 
 
+@pytest.mark.slow
 def test_a_build_without_it_reports_that_once(tmp_path: Path) -> None:
     module(tmp_path / "src", "one", "def one_made(n: int):\n    return compile_add(n)\n")
     made = manifest(tmp_path / "src", {"one:one_made": [1, 2]})

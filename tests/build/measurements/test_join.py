@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_a_file_joined_with_itself_or_with_nothing_is_the_same(file: TuningFile)
     assert join([file, TuningFile()]) == file
 
 
+@pytest.mark.slow
 @given(st.lists(files(), max_size=4), st.randoms(use_true_random=False))
 def test_the_order_of_the_files_does_not_matter(some: list[TuningFile], random: Any) -> None:
     before = join(some)
@@ -30,6 +32,7 @@ def test_the_order_of_the_files_does_not_matter(some: list[TuningFile], random: 
     assert TuningFile.decode(before.encode()) == before
 
 
+@pytest.mark.slow
 @given(files(), files())
 def test_what_one_file_says_is_said_by_both_or_newer_code_is(one: TuningFile, other: TuningFile) -> None:
     both = {(g.identity, c.identity): c for g in join([one, other]).groups for c in g.candidates}

@@ -112,6 +112,7 @@ def test_a_whole_one(native: Native, tmp_path: Path, libprecast: LibprecastReade
     assert answer.status == OK, answer
 
 
+@pytest.mark.slow
 def test_extreme_sizes(native: Native, tmp_path: Path, libprecast: LibprecastReader) -> None:
     """Sizes whose products and spans are beyond 64 bits, where the signature allows them."""
     signature = SIGNATURE.to_json()

@@ -40,6 +40,7 @@ def example(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytes
     return folder.joinpath({"cpp": "norm", "rust": "target/release/norm"}[request.param])
 
 
+@pytest.mark.slow
 def test_without_a_gpu(example: Path, path: Path) -> None:
     if not no_device():
         pytest.skip("this machine has a GPU: tests/gpu runs the examples on it")
@@ -60,6 +61,7 @@ def test_wrong_words(example: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith("usage: ")
 
 
+@pytest.mark.slow
 def test_the_manifest_of_the_examples() -> None:
     plan = plan_of_files([ROOT / "examples" / "native.yaml"])
     assert {variant.op for variant in plan.variants} == {"rmsnorm", "scale"}

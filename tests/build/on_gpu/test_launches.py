@@ -67,6 +67,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     return {int(str(row.config["threads"])): row.key for row in rows}
 
 
+@pytest.mark.slow
 def test_what_faults_or_hangs_or_refuses_costs_itself_alone(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         right = launches.timed("scale", keys[128], None)
@@ -79,6 +80,7 @@ def test_what_faults_or_hangs_or_refuses_costs_itself_alone(tmp_path: Path, keys
     assert [(one.problem, one.microseconds) for one in again] == [({"n": 32}, 3.0)]
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended_with_what_it_printed(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         launches.timed("scale", keys[128], None)  # the process has started
@@ -90,12 +92,14 @@ def test_one_that_hangs_is_ended_with_what_it_printed(tmp_path: Path, keys: dict
     assert "waiting for a block that never comes" in hanging.refused
 
 
+@pytest.mark.slow
 def test_problems_of_other_sizes_are_refused_before_a_launch(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         (one,) = launches.timed("scale", keys[128], [{"m": 8}])
     assert one.refused == "its problems have the sizes n, not m"
 
 
+@pytest.mark.slow
 def test_a_problem_may_leave_out_how_tensors_lie_in_memory(tmp_path: Path, keys: dict[int, str]) -> None:
     """It is launched with what is left out, and told as it was asked for; verify is given the whole of it."""
     (tmp_path / "acme_launched.py").write_text(
@@ -112,6 +116,7 @@ def test_a_problem_may_leave_out_how_tensors_lie_in_memory(tmp_path: Path, keys:
     assert check.problem == {"n": 9, "padding": 0}
 
 
+@pytest.mark.slow
 def test_what_compiles_nothing_that_can_be_called_is_noted(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         (one,) = launches.timed("scale", keys[128], [{"n": 8}], launches=4, extras=["just_in_time"])
@@ -120,6 +125,7 @@ def test_what_compiles_nothing_that_can_be_called_is_noted(tmp_path: Path, keys:
     assert note.startswith("not compiled just in time: PrecastError: scale returns a NoneType")
 
 
+@pytest.mark.slow
 def test_the_gpu_that_cannot_be_measured_is_lost_with_the_reason(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         with pytest.raises(Lost, match=r"AssertionError|RuntimeError|CUDA"):
@@ -127,6 +133,7 @@ def test_the_gpu_that_cannot_be_measured_is_lost_with_the_reason(tmp_path: Path,
         assert len(launches.timed("scale", keys[128], None)) == 3  # and the process goes on
 
 
+@pytest.mark.slow
 def test_a_kernel_that_names_no_problems_and_one_that_is_gone_are_told(tmp_path: Path, keys: dict[int, str]) -> None:
     (tmp_path / "acme_launched.py").write_text(
         AUTHOR.replace('problems=lambda config: [{"n": 8}, {"n": 9}, {"n": 16}],', "")
@@ -158,6 +165,7 @@ def test_an_answer_is_checked(value: object) -> None:
         Launched.parse(value)
 
 
+@pytest.mark.slow
 def test_what_no_longer_works_is_started_again(
     tmp_path: Path, keys: dict[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +188,7 @@ def test_what_no_longer_works_is_started_again(
     assert len(started) == 2
 
 
+@pytest.mark.slow
 def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
     tmp_path: Path, keys: dict[int, str]
 ) -> None:
@@ -201,6 +210,7 @@ def trial(launches: Launches, key: str, n: int) -> Trial:
     return launches.trial("scale", key, group="all", problem={"n": n}, launches=3, check=False)
 
 
+@pytest.mark.slow
 def test_candidates_are_timed_on_the_same_inputs_and_each_costs_itself_alone(
     tmp_path: Path, keys: dict[int, str]
 ) -> None:

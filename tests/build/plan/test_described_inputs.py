@@ -96,6 +96,7 @@ def importing(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_notices_what_a_declaration_was_made_of(name: str, tmp_path: Path, importing: list[object]) -> None:
     case = CASES[name]
@@ -109,6 +110,7 @@ def test_a_plan_notices_what_a_declaration_was_made_of(name: str, tmp_path: Path
     assert project.planned() == case.planned[1]
 
 
+@pytest.mark.slow
 def test_a_declaration_made_of_the_clock_is_read_each_time(tmp_path: Path, importing: list[object]) -> None:
     text = "import time\ndef made(m: int, n: int = int(time.time() * 1000) % 1000_000_000): ...\n"
     project = Project(tmp_path, Case(text, 0, 0, ([], [])))

@@ -187,6 +187,7 @@ def test_a_plain_function_needs_an_op(child: Describer) -> None:
     assert "declares no op" in reason(child, "good:plain", None) and "write 'op:'" in reason(child, "good:plain", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -280,6 +281,7 @@ def test_an_entrys_variables_are_set_when_its_kernel_is_described(folder: Path) 
     assert {(v.op, v.config["stages"]) for v in made.variants} == {("acme.env", 3), ("acme.g", 1), ("acme.h", 4)}
 
 
+@pytest.mark.slow
 def test_the_callers_variables_count_only_where_they_are_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an entry sets comes before them; a kernel that is described again sees the new value."""
     monkeypatch.setenv("ACME_STAGES", "5")
@@ -294,6 +296,7 @@ def test_the_callers_variables_count_only_where_they_are_passed(folder: Path, mo
     assert len({str(identity) for *_, identity in found}) == 3
 
 
+@pytest.mark.slow
 def test_supports_sees_the_variables_of_each_variants_target(folder: Path) -> None:
     variables = "env: {ACME_REFUSES: 'not ${target.name}'}"
     entry = f"compile: 'tuned_by_env:f', config: {{n: [1, 2]}}, {variables}, skip_unsupported: true"

@@ -54,6 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("store"))
 
 
+@pytest.mark.slow
 def test_a_size_that_the_kernel_does_not_know_is_told_at_its_place(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,11 +87,13 @@ def test_a_call_for_other_targets_than_those_asked_for_is_left_out(plan: Plan) -
     assert [v["op"] for v in json.loads(done.stdout)["variants"]] == ["scale"]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_two_entries_ask_for_is_built_once(plan: Plan) -> None:
     first, second = (f"{CALL}    with: {{value: {n}}}\n" for n in (1, 2))
     assert asked(plan(first + second + first)) == [(1, "sm_90a"), (2, "sm_90a")]
 
 
+@pytest.mark.slow
 def test_a_script_runs_as_by_itself_in_the_manifests_folder(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "home" / "programs"
     folder.mkdir()
@@ -131,6 +133,7 @@ def test_what_a_call_asked_for_is_noted_until_its_sources_change(
         sources()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -168,6 +171,7 @@ def test_a_row_that_fails_is_named(plan: Plan, tmp_path: Path) -> None:
     assert "mine.yaml:6:88: front:ask with n=2 for sm_90a failed with AssertionError" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_its_variables_and_its_gpu_are_those_that_it_is_built_with(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "home" / "ask.py").write_text(
         f"{ASKS}import os, torch\nfrom torch.cuda import get_device_properties\n"

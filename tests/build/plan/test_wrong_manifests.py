@@ -57,7 +57,6 @@ targets: sm_90a
 profiles: H200
 path: .
 tuning: h200.json
-toolchain: {dsl: "4.7.1"}
 kernels:
   - {kernel: norm, config: {a: 1}, tuned: {b: 2}, include: [{a: 3}], exclude: [{a: 1}], targets: sm_100a, emit: cubin,
      env: {X: 1}, parts: p, problems: [{n: 1}], skip_unsupported: true}

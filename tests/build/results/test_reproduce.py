@@ -93,6 +93,7 @@ def test_what_no_manifest_asks_for_is_not_proven(built: Path) -> None:
     assert "1 artifact built again" in said.stdout
 
 
+@pytest.mark.slow
 def test_other_versions_are_named_before_anything_is_built(built: Path, tmp_path: Path) -> None:
     other = shutil.copytree(built / "cache", tmp_path / "other")
     text = (other / "index.json").read_text()

@@ -67,6 +67,7 @@ def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch:
     assert check(short)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_warm_up_asks_its_library_for_kernels(
     library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

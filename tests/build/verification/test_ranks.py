@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from precast.build.child.emulation.ranks_code import RanksCode, of_rank
-from precast.build.emulation.emulator import EmulatedLaunch
 from precast.build.verification.emulations import artifacts_of_ranks
+from precast.emulator import Launch
 
 
 def artifact(rank: int, hidden: int = 64, target: str = "sm_100a") -> Any:
@@ -25,7 +25,7 @@ def test_each_rank_launches_its_own_kernel() -> None:
     """Two of the same name are told apart by the rank."""
 
     def host(grid: int) -> Any:
-        launch = EmulatedLaunch(kernel="sum", grid=(grid, 1, 1), block=(32, 1, 1))
+        launch = Launch(kernel="sum", grid=(grid, 1, 1), block=(32, 1, 1))
         return SimpleNamespace(launches=lambda values: [launch])
 
     code = RanksCode([host(1), host(2)])

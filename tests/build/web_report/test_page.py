@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.web import browser, contrast
 
-pytestmark = pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not browser.installed(), reason=browser.MISSING)]
 
 
 @pytest.fixture

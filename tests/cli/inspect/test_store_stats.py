@@ -19,6 +19,7 @@ def stats(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.slow
 def test_what_builds_found_and_what_that_saved(tmp_path: Path) -> None:
     store = tmp_path / "store"
     assert "no build is in its log yet" in stats(store).stdout

@@ -94,6 +94,7 @@ def artifacts(folder: Path) -> int:
     return len(Cache(folder / "cache").op("user.add").artifacts)
 
 
+@pytest.mark.slow
 def test_another_output_folder_is_one_round_and_the_old_cache_no_input(folder: Path) -> None:
     helper = folder / "adding.py"
     with watched(folder) as build:
@@ -133,6 +134,7 @@ def test_a_file_saved_right_after_the_last_look_of_a_round_is_seen(tmp_path: Pat
     assert rounds_made == ["before", "after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignored", [False, True], ids=["in the foreground", "in a shell's background"])
 def test_sigterm_ends_it_too(folder: Path, ignored: bool) -> None:
     """A shell starts its background jobs with SIGINT ignored."""
@@ -142,6 +144,7 @@ def test_sigterm_ends_it_too(folder: Path, ignored: bool) -> None:
     assert artifacts(folder) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_within_a_round_leaves_nothing_half_written(folder: Path, number: int) -> None:
     (folder / "mine.py").write_text(

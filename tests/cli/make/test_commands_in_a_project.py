@@ -37,6 +37,7 @@ def targets(cache: Path) -> list[str]:
     return sorted({str(a.target) for a in Cache(cache).op("user.add").artifacts})
 
 
+@pytest.mark.slow
 def test_no_command_needs_more_than_the_project_file(folder: Path) -> None:
     inner = folder / "notes"
     inner.mkdir()
@@ -62,6 +63,7 @@ def test_no_command_needs_more_than_the_project_file(folder: Path) -> None:
         assert done.returncode == 0 and line in done.stdout, (words, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_explain_says_that_the_projects_cache_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It decides as ``loader.get`` does, which finds no project."""
     monkeypatch.setenv("PRECAST_CACHE_PATH", "")
@@ -81,6 +83,7 @@ def test_an_op_where_there_are_no_caches(tmp_path: Path, monkeypatch: pytest.Mon
     assert "no cache holds op 'nope', since there are no caches: install the wheel of one" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line_wins(folder: Path) -> None:
     built = precast(folder, "build", "-o", "other", "-t", "sm_100a", "--store", "mine-too")
     assert built.returncode == 0, built.stderr
@@ -88,6 +91,7 @@ def test_the_command_line_wins(folder: Path) -> None:
     assert (folder / "mine-too").is_dir() and not (folder / "kept").exists()
 
 
+@pytest.mark.slow
 def test_check_names_the_build_that_mends(folder: Path) -> None:
     assert precast(folder, "build", "-t", "sm_90a").returncode == 0
     manifest(folder, {"mine:add": [1, 2, 3]}, targets="[sm_90a, sm_100a]")

@@ -48,6 +48,7 @@ def test_what_init_writes_works_at_once(folder: Path) -> None:
     assert "no caches" in go(folder, "list", "--installed", PRECAST_CACHE_PATH="")
 
 
+@pytest.mark.slow
 def test_init_keeps_the_environment_of_a_folder_and_refuses_a_second_project(folder: Path) -> None:
     (folder / "pyproject.toml").write_text("# mine\n")
     assert "kept pyproject.toml" in go(folder, "init", "--name", "norm", "--no-ci")
@@ -56,6 +57,7 @@ def test_init_keeps_the_environment_of_a_folder_and_refuses_a_second_project(fol
     assert "gives no name for a kernel" in go(folder, "init", "2024", status=2)
 
 
+@pytest.mark.slow
 def test_the_command_line_wins_over_the_project(folder: Path) -> None:
     go(folder, "init", "--name", "norm", "--no-ci")
     (folder / "precast.toml").write_text('manifests = "norm.yaml"\ntargets = "sm_90a"\nstore = "kept"\njobs = 1\n')
@@ -68,6 +70,7 @@ def test_the_command_line_wins_over_the_project(folder: Path) -> None:
     assert json.loads(go(folder, "store", "--json", PRECAST_STORE="third"))["path"] == "third"
 
 
+@pytest.mark.slow
 def test_without_a_project_or_a_cache_the_message_says_what_to_do(folder: Path) -> None:
     assert "'precast init' writes one" in " ".join(go(folder, "build", status=2).replace("│", "").split())
     go(folder, "init", "--no-ci")

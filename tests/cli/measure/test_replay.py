@@ -23,6 +23,8 @@ from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.echo import HOPPER, RAISE
 from tests.helpers.gpu.device import no_device
 
+pytestmark = pytest.mark.slow
+
 MODULE = """
 from precast.kernels import DType, kernel
 from precast.kernels.authoring.declare import Tolerance

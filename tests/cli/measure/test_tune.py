@@ -96,6 +96,7 @@ def precast(*words: str) -> subprocess.CompletedProcess[str]:
     return run(words)
 
 
+@pytest.mark.slow
 def test_candidates_that_fault_hang_or_refuse_cost_themselves_alone_and_a_second_run_goes_on(folder: Path) -> None:
     measure = ("tune", "measure", "m.yaml", "--cache", "cache", "--no-check", "--timeout", "15", "--json")
     done = precast(*measure)

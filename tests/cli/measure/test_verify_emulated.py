@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from precast.build.emulation.errors import Unsupported
 from precast.build.store.store import Store
-from precast.build.verification.emulations import EMULATOR, EmulationOptions
+from precast.build.verification.emulations import EMULATOR, EmulationOptions, compile_emulator
+from precast.build.verification.verifier import NotEmulated
 from precast.cli import main
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.launching.cases import LeftOut, Selected
@@ -27,7 +28,7 @@ WRONG = "it raised EmulationFault: race: a read of shared memory (launch 0, warp
 class Emulated:
     """In place of the emulating process: the checks of each artifact, by its key."""
 
-    answers: ClassVar[dict[str, tuple[Check, ...] | Unsupported]] = {}
+    answers: ClassVar[dict[str, tuple[Check, ...] | NotEmulated]] = {}
     options: ClassVar[list[EmulationOptions]] = []
 
     def __init__(
@@ -46,7 +47,7 @@ class Emulated:
 
     def checks(self, op: str, key: str, **how: Any) -> tuple[Check, ...]:
         answer = self.answers[key]
-        if isinstance(answer, Unsupported):
+        if isinstance(answer, NotEmulated):
             raise answer
         return answer
 
@@ -64,6 +65,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("precast.build.verification.emulations.Emulations", Emulated)
+    monkeypatch.setattr("precast.build.verification.emulations.compile_emulator", lambda: None)
     monkeypatch.setattr("precast.build.verification.emulations.with_ptx", lambda cache, store, cases: cases)
     Emulated.options.clear()
     yield demo(Native(tmp_path / "native")).write(tmp_path / "demo")
@@ -73,7 +75,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def given(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Give the first artifacts of the cache these results, and leave out the last; their keys."""
 
-    def give(*answers: tuple[Check, ...] | Unsupported) -> list[str]:
+    def give(*answers: tuple[Check, ...] | NotEmulated) -> list[str]:
         artifacts = Cache(place).op("scale").artifacts[: len(answers)]
         declared = Declaration(
             op="scale", keys=(), problems=lambda config: [{"n": 5}], inputs=lambda *a, **k: {}, outputs=("out",),
@@ -132,7 +134,7 @@ def test_a_fault_is_printed_with_the_command_that_repeats_it(
 def test_what_is_refused_is_counted_apart_from_what_is_wrong(
     place: Path, given: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    refused = Unsupported("it is not emulated", line=7, statement="@%p1 bar.red.popc.u32 %r1, 0, %p2;")
+    refused = NotEmulated("line 7 of the PTX: it is not emulated", "bar.red.popc.u32")
     _, key = given((check(),), refused)
     junit = tmp_path / "report.xml"
     assert run("verify", place, "--op", "scale", "--emulate", "--junit", junit) == 0
@@ -145,6 +147,17 @@ def test_what_is_refused_is_counted_apart_from_what_is_wrong(
     assert report["refused"][key].startswith("line 7 of the PTX") and report["variants"][key]["opcode"]
     given(refused)
     assert run("verify", place, "--op", "scale", "--emulate") == 1  # nothing was verified
+
+
+def test_without_the_emulator_it_says_what_to_install(
+    place: Path, given: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given((check(),))
+    monkeypatch.setattr("precast.build.verification.emulations.compile_emulator", compile_emulator)
+    monkeypatch.setitem(sys.modules, "precast.emulator", None)
+    assert run("verify", place, "--op", "scale", "--emulate") == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error == "error: the emulator is not installed: pip install 'precast[emulate]' (PCB03)"
 
 
 def test_evidence_of_the_same_emulation_is_taken_over(

@@ -102,11 +102,16 @@ def _shown(blocks: list[File | Command | str]) -> Iterator[File | Command]:
 
 def walk(page: str, folder: Path, environment: Mapping[str, str]) -> list[Printed]:
     """Do what a page says. Raises AssertionError at the first command that does something else."""
+    return follow(page, list(steps(page)), folder, environment)
+
+
+def follow(page: str, each: list[File | Command], folder: Path, environment: Mapping[str, str]) -> list[Printed]:
+    """The same for some of the steps of a page."""
     logs = folder.parent / f"{folder.name}-log"
     logs.mkdir()
     script = ["set -u"]
     commands: list[Command] = []
-    for step in steps(page):
+    for step in each:
         if isinstance(step, File):
             path = folder / step.name
             script.append(f"mkdir -p '{path.parent}' && cp '{_kept(logs, step, len(script))}' '{path}'")
@@ -115,7 +120,7 @@ def walk(page: str, folder: Path, environment: Mapping[str, str]) -> list[Printe
         commands.append(step)
         line = step.line
         if NEEDS_TORCH in line:
-            line = line.replace("PYTHONPATH=.", f"PYTHONPATH=.:'{_torch(logs)}'")
+            line = line.replace("PYTHONPATH=.", f"PYTHONPATH=.:'{link_torch(logs / 'torch')}'")
         script.append(f"{{ {line}\n}} >'{log}.out' 2>'{log}.err' </dev/null; echo $? >'{log}.status'")
         script.append(f"[ $(cat '{log}.status') = {step.status} ] || exit 9")
     environment = {**os.environ, **environment, "CUDA_VISIBLE_DEVICES": "-1"}
@@ -126,9 +131,8 @@ def walk(page: str, folder: Path, environment: Mapping[str, str]) -> list[Printe
     return done
 
 
-def _torch(logs: Path) -> Path:
-    """A folder with this environment's torch, and what that imports."""
-    folder = logs / "torch"
+def link_torch(folder: Path) -> Path:
+    """Put this environment's torch, and what that imports, into a folder."""
     folder.mkdir(exist_ok=True)
     for name in _TORCH:
         for found in (Path(path, name) for path in sys.path if Path(path, name).is_dir()):

@@ -12,8 +12,6 @@ from precast.build.child.compiler.select_objects import select_objects
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
-from precast.build.emulation.emulator import EmulatedLaunch, Emulator
-from precast.build.emulation.interpreter_library import compile_library
 from precast.build.errors import Location
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_rules import InputRules
@@ -37,6 +35,8 @@ from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
 from precast.cli.shared.artifacts import artifacts_named
+from precast.emulator import Launch, emulate
+from precast.emulator.interpreter_library import compile_library
 from precast.kernels import DType, kernel
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring.registry import FunctionRef, load
@@ -52,6 +52,7 @@ from tests.helpers.inputs.observed_project import ObservedProject
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built
 
 SM90A = Target.parse("sm_90a")
+LAUNCH = Launch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1))
 
 
 def declaration(stage: Stage) -> object:
@@ -103,7 +104,7 @@ def describe(stage: Stage) -> object:
 
 
 def tool(stage: Stage) -> object:
-    stage.patch.setenv("PATH", "/nowhere")
+    stage.patch.setenv("PATH", "/proc/nowhere")
     return program("gcc")
 
 
@@ -220,12 +221,12 @@ def push(stage: Stage) -> object:
 
 def unsupported(stage: Stage) -> object:
     text = ".version 8.8\n.visible .entry k() { .reg .b32 %r<4>;\nvset.u32.u32.eq %r1, %r2, %r3; ret; }"
-    return Emulator([text]).program("k")
+    return emulate(text, LAUNCH)
 
 
 def emulation_fault(stage: Stage) -> object:
     text = ".version 8.8\n.visible .entry k() { .reg .b32 %r<4>;\nld.global.u32 %r1, [64]; ret; }"
-    return Emulator([text]).run([EmulatedLaunch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1))])
+    return emulate(text, LAUNCH).checked()
 
 
 def interpreter(stage: Stage) -> object:

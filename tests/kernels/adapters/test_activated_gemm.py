@@ -18,7 +18,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.compare import compare
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))
 SM90, SM100 = Target.parse("sm_90a"), Target.parse("sm_100a")
@@ -125,7 +125,7 @@ def test_one_of_each_compiles_without_a_gpu(tmp_path: Path, use: Callable[[Path]
     ]
     manifest = {"version": 1, "name": "fused", "targets": ["sm_90a"], "kernels": entries}
     (tmp_path / "fused.yaml").write_text(json.dumps(manifest))
-    succeeded("build", tmp_path / "fused.yaml", "-o", tmp_path / "cache", "--store", tmp_path / "store", "-j", 1)
+    succeeded("build", tmp_path / "fused.yaml", "-o", tmp_path / "cache", "--store", kept_store(), "-j", 1)
     use(tmp_path / "cache")
     for op, target, config, tuned in rows:
         kernel = loader.get(op, {**HALF, **config, **tuned}, target=target)

@@ -91,6 +91,7 @@ def test_the_reference_agrees_with_torch(config: dict[str, Any]) -> None:
                 torch.testing.assert_close(out[place], expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", shapes())
 def test_verify_takes_what_torch_computes_in_half_precision_and_nothing_worse(config: dict[str, Any]) -> None:
     config = full(attention, **config)

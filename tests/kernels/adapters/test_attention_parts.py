@@ -21,7 +21,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import precast
+from tests.helpers.builds import kept_store, precast
 
 torch = pytest.importorskip("torch")
 
@@ -162,7 +162,7 @@ def test_accumulators_are_in_the_order_of_the_library(tmp_path: Path) -> None:
         )
         manifest += f"deterministic: true, two_cta: {pair}}}\n"
     (tmp_path / "backward.yaml").write_text(manifest)
-    cache, store = tmp_path / "cache", tmp_path / "store"
+    cache, store = tmp_path / "cache", kept_store()
     done = precast(store, "build", tmp_path / "backward.yaml", "-o", cache, "--keep", "ptx")
     assert done.returncode == 0, done.stderr
     sizes = "batch=2,tokens=150,kv_heads=1"
@@ -179,7 +179,7 @@ def test_a_block_on_blackwell_waits_for_its_last_stores(tmp_path: Path) -> None:
         "version: 1\nname: backward\ntargets: [sm_100a]\nkernels:\n  - kernel: attention_bwd\n"
         "    parts: [prepare, main, dq]\n    config: {dtype: bfloat16, head_dim: 64, causal: true}\n"
     )
-    cache, store = tmp_path / "cache", tmp_path / "store"
+    cache, store = tmp_path / "cache", kept_store()
     done = precast(store, "build", tmp_path / "backward.yaml", "-o", cache, "--keep", "ptx")
     assert done.returncode == 0, done.stderr
     options = ["--emulate", "--json", "--op", "attention_bwd.main", "--problem", "batch=1,tokens=1,kv_heads=1"]

@@ -14,7 +14,7 @@ from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.pinned_package import PackageError, PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import precast, succeeded
+from tests.helpers.builds import kept_store, precast, succeeded
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()
 installed = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
@@ -123,11 +123,11 @@ PROBLEMS = {
 def test_blocks_that_stay_compute_every_tile(tmp_path: Path) -> None:
     (tmp_path / "resident.yaml").write_text(MANIFEST)
     cache = tmp_path / "cache"
-    succeeded("build", tmp_path / "resident.yaml", "-o", cache, "--store", tmp_path / "store", "-j", 1, "--keep", "ptx")
+    succeeded("build", tmp_path / "resident.yaml", "-o", cache, "--store", kept_store(), "-j", 1, "--keep", "ptx")
     listed = json.loads(succeeded("list", cache, "--json").stdout)
     assert len(listed["artifacts"]) == 4
     for row in listed["artifacts"]:
         problem = PROBLEMS[row["config"]["layout"]]
         options = ["--emulate", "--most", 1 << 24, "--key", row["key"], "--problem", problem, "--seeds", 0]
-        found = precast(tmp_path / "store", "verify", cache, *options)
+        found = precast(kept_store(), "verify", cache, *options)
         assert found.returncode == 0 and "1 variant verified by emulation, 0 left out" in found.stdout, found.stdout

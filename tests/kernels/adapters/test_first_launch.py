@@ -87,6 +87,7 @@ def compiled(worker: Worker, function: str) -> Any:
     return worker.receive(300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["run", "caught"])
 def test_a_function_ends_at_its_first_launch(worker: Worker, function: str) -> None:
     reply = compiled(worker, function)
@@ -100,6 +101,7 @@ def test_values_cannot_be_read(worker: Worker) -> None:
     assert "meta tensor" in compiled(worker, "read").header["error"]
 
 
+@pytest.mark.slow
 def test_a_function_that_compiles_nothing_is_refused(worker: Worker) -> None:
     assert "compiled nothing: it must call cute.compile" in compiled(worker, "nothing").header["error"]
 

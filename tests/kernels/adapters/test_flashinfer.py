@@ -163,6 +163,7 @@ def _get_compiled_rmsnorm_kernel(dtype, hidden, weight_bias, enable_pdl, sm_vers
 """
 
 
+@pytest.mark.slow
 @installed
 def test_a_change_upstream_is_named(tmp_path: Path) -> None:
     """A library of the right version whose function takes other parameters than the adapter gives."""

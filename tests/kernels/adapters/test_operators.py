@@ -120,6 +120,7 @@ def key(op: str, config: Mapping[str, Any], target: object) -> tuple[str, str, s
     return op, str(sorted(complete(keys_of(FUNCTIONS[op]), config, op=op).items())), str(target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "config", "target", "said"), MISTAKES)
 def test_a_mistake_is_refused_with_what_would_work(
     refusals: dict[tuple[str, str, str], str], op: str, config: dict[str, Any], target: str, said: str
@@ -269,6 +270,7 @@ def users_manifest(folder: Path, tile: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_operator_of_ones_own_is_guarded_by_its_own_metadata(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"tile \[16, 32\].*use tile \[16, 16\] or \[32, 32\]"):
         plan_of_files([users_manifest(tmp_path, "[16, 32]")])
@@ -325,6 +327,7 @@ def test_expressions_that_are_none(text: str) -> None:
         Epilogue.parse(text)
 
 
+@pytest.mark.slow
 def test_the_manifest_plans_whole() -> None:
     plan = plan_of_files([MANIFEST])
     assert not plan.skipped

@@ -19,7 +19,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other cost more than they save
@@ -167,6 +167,7 @@ def test_references_agree_with_torch(op: str, config: dict[str, Any]) -> None:
             torch.testing.assert_close(mine, expected.detach(), rtol=1e-5, atol=3e-4 if rounded else 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "config"), CONFIGS, ids=NAMES)
 def test_verify_takes_a_rounded_result_and_no_worse_one(op: str, config: dict[str, Any]) -> None:
     config = full(op, config)
@@ -268,7 +269,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"  - kernel: {op}\n    config: {config}\n    tuned: {tuned}" for op, config, tuned in ROWS]
     text = "version: 1\nname: quack\ntargets: [sm_90a, sm_100a]\nkernels:\n" + "\n".join(lines) + "\n"
     (folder / "quack.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-    succeeded("build", folder / "quack.yaml", "-o", folder / "cache", "--store", folder / "store", "-j", 1)
+    succeeded("build", folder / "quack.yaml", "-o", folder / "cache", "--store", kept_store(), "-j", 1)
     return folder / "cache"
 
 

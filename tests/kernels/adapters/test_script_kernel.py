@@ -15,7 +15,7 @@ from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
-from tests.helpers.builds import precast
+from tests.helpers.builds import kept_store, precast
 
 torch = pytest.importorskip("torch")
 
@@ -46,7 +46,7 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
 @pytest.mark.slow
 def test_such_files_are_built_and_loaded_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = precast(tmp_path / "store", "build", FOLDER.with_suffix(".yaml"), "-o", tmp_path / "cache", "-j", 1)
+    built = precast(kept_store(), "build", FOLDER.with_suffix(".yaml"), "-o", tmp_path / "cache", "-j", 1)
     assert built.returncode == 0, built.stderr
     assert "14 variants built" in built.stdout
     monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))

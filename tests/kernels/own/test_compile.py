@@ -117,6 +117,7 @@ def symbols(path: Path) -> set[str]:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", range(len(CASES)), ids=["-".join(map(str, (op, *c.values()))) for op, c in CASES])
 def test_a_compiled_kernel(built: tuple[str, Path], case: int) -> None:
     target, folder = built

@@ -94,10 +94,10 @@ def test_doctor_checks_the_machine_and_the_caches(path: Path, use: Use, capsys: 
 
 def test_a_path_that_does_not_exist_is_reported_once(path: Path) -> None:
     script = "from precast import loader\nloader.ops(); loader.caches(refresh=True); print(*loader.ops())"
-    env = os.environ | {"PRECAST_CACHE_PATH": f"/nowhere/at/all:{path}"}
+    env = os.environ | {"PRECAST_CACHE_PATH": f"/proc/nowhere:{path}"}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     expected = (
-        "precast: warning: PRECAST_CACHE_PATH names '/nowhere/at/all', which does not exist: correct or remove it\n"
+        "precast: warning: PRECAST_CACHE_PATH names '/proc/nowhere', which does not exist: correct or remove it\n"
     )
     assert (done.stdout, done.stderr) == ("scale twice\n", expected)
 

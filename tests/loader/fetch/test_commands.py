@@ -59,9 +59,9 @@ def test_both_commands_say_the_same(
     ("words", "status", "said"),
     [
         (["kernels:v1", "-o", "cache"], 2, "error: 'kernels:v1' is not a reference: write oci://"),
-        (["file:///nowhere", "-o", "cache"], 1, "error: file:///nowhere is not a folder: check the path"),
-        (["file:///nowhere", "-o", "cache", "--digest", "v1"], 2, "error: 'v1' is not a digest"),
-        (["file:///nowhere", "-o", "sources"], 2, "/sources is not a cache and not empty"),
+        (["file:///proc/nowhere", "-o", "cache"], 1, "error: file:///proc/nowhere is not a folder: check the path"),
+        (["file:///proc/nowhere", "-o", "cache", "--digest", "v1"], 2, "error: 'v1' is not a digest"),
+        (["file:///proc/nowhere", "-o", "sources"], 2, "/sources is not a cache and not empty"),
     ],
 )
 def test_errors_and_their_statuses(

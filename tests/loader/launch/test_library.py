@@ -53,6 +53,7 @@ def number(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "number.so"
 
 
+@pytest.mark.slow
 def test_thousands_of_libraries_through_one_descriptor(number: Path) -> None:
     """Each is closed before the next is made, so that all have one descriptor number: none is mistaken for another."""
     done = subprocess.run([sys.executable, "-c", CYCLES, number, "3000"], capture_output=True, text=True, check=False)

@@ -59,6 +59,7 @@ def test_no_reference_is_lost_or_kept(kernels: tuple[Kernel, Kernel]) -> None:
             assert abs(sys.getrefcount(value) - before) < 10, (args, value)
 
 
+@pytest.mark.slow
 def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
     fast, _ = kernels
     x = torch.ones(16)

@@ -203,6 +203,7 @@ for number in range(5): kernel(x, y, float(number))
     assert read_dump(find_call(folder)).number == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_at_any_moment_leaves_complete_calls(path: Path, folder: Path) -> None:
     """It calls without a pause, so that the signal comes while something is written, more often than not."""
     end = "while True:\n    x.fill_(number); kernel(x, y, float(number)); number += 1; print(number, flush=True)"
@@ -222,6 +223,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_complete_calls(path: Path
             assert memory(call, dump, 0) == torch.full((4096,), float(dump.number)).numpy().tobytes()
 
 
+@pytest.mark.slow
 def test_the_last_call_of_a_process_that_crashed_is_that_one(path: Path, folder: Path) -> None:
     """It dies in the launch; a kernel that ends the process stands in for one that does so by itself."""
     end = """
@@ -237,6 +239,7 @@ kernel(x, y, 99.0)
     assert read_dump(find_call(folder)).arguments[2].value == 99.0
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_a_folder_of_its_own(path: Path, folder: Path) -> None:
     end = """
 kernel(x, y, 1.0)

@@ -65,6 +65,7 @@ def test_the_shapes_are_of_all_kinds() -> None:
         assert shape.layout == "dense" or len(set(shape.lengths)) > 1 or shape.batch == 1
 
 
+@pytest.mark.slow
 def test_no_tuning_has_a_shape_that_attention_is_measured_at() -> None:
     tuned = set(measured())
     assert len(tuned) > 5
@@ -73,6 +74,7 @@ def test_no_tuning_has_a_shape_that_attention_is_measured_at() -> None:
         assert (problem["batch"], problem["queries"], problem["keys"]) not in tuned, shape
 
 
+@pytest.mark.slow
 def test_what_is_shipped_serves_every_shape() -> None:
     attention = module("attention_shapes")
     own = {"head_dim_v": None, "heads_per_kv": 1, "causal": False, "layout": "dense", "window": False, "sink": False}

@@ -63,6 +63,7 @@ def test_a_process_that_faults_is_lost_alone_and_another_one_takes_its_name(proc
     assert processes.reply("one", 4) == 8 and processes._by_name["other"] is beside
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended(processes: Any) -> None:
     processes.start(("one",))
     process = processes._by_name["one"]._process

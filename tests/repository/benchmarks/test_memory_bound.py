@@ -31,6 +31,7 @@ def pages(benchmarks: None) -> ModuleType:
     return importlib.import_module("performance_page")
 
 
+@pytest.mark.slow
 def test_the_manifest_has_every_contestant(run: ModuleType) -> None:
     command = [sys.executable, "-m", "precast.cli.main", "plan", "benchmarks/performance.yaml", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

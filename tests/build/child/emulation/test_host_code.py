@@ -98,8 +98,8 @@ from pathlib import Path
 import torch
 
 from precast.build.child.emulation.arguments import CallError
-from precast.build.emulation.errors import EmulationFault
-from tests.helpers.emulation.cache import emulated_kernel
+from precast.emulator import EmulationFault
+from tests.helpers.emulated_kernel import emulated_kernel
 
 cache, store, what = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 n = 40

@@ -119,6 +119,7 @@ def test_every_way_to_ask_is_answered_and_recorded(ask: Any) -> None:
         assert reply.code, name
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_cached_by_the_library_counts_for_the_next_variant(ask: Any) -> None:
     body = """
 import functools
@@ -137,6 +138,7 @@ def second(n: int):
     assert first.header["assumed"] == second.header["assumed"] == {"multiprocessor_count": 148}
 
 
+@pytest.mark.slow
 def test_what_a_module_asks_when_it_is_imported_counts_for_all_its_variants(ask: Any) -> None:
     body = """
 WARP = runtime.cudaGetDeviceProperties(0)[1].warpSize
@@ -216,6 +218,7 @@ def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Any) -> Non
         assert "--profile-from-device" in error and "--profile" in error
 
 
+@pytest.mark.slow
 def test_an_unknown_answer_is_remembered_too(ask: Any) -> None:
     body = """
 def fallback(n: int):
@@ -297,6 +300,7 @@ def test_the_index_says_what_was_assumed_and_the_key_covers_it(home: Path) -> No
     assert "assumed" not in artifacts("one", "nothing")["sm_100a"]["provenance"]
 
 
+@pytest.mark.slow
 def test_a_manifest_may_name_the_gpu_and_its_environment_follows(home: Path) -> None:
     (home / "user_asks.py").write_text(module())
     text = MANIFEST.replace("path:", "profiles: [H20]\npath:")

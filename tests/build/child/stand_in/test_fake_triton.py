@@ -40,6 +40,7 @@ with without_memory():
 """
 
 
+@pytest.mark.slow
 def test_its_driver_and_its_kernels(tmp_path: Path) -> None:
     (tmp_path / "launch.py").write_text(CODE)  # Triton reads the source of its kernels
     done = run(tmp_path / "launch.py")

@@ -26,7 +26,7 @@ from precast.kernels.own.collective.all_reduce import all_reduce, exchange_of, p
 from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import precast
+from tests.helpers.builds import kept_store, precast
 from tests.helpers.gpu.machine_code import instructions
 
 EXCHANGES = [
@@ -133,7 +133,7 @@ def test_ranks_are_emulated_together(tmp_path: Path) -> None:
     manifest = "version: 1\nname: sums\ntargets: [sm_90a]\nkernels:\n"
     manifest += "  - {kernel: all_reduce, config: {dtype: bfloat16, world: 2, shots: [1, 2]}}\n"
     (tmp_path / "sums.yaml").write_text(manifest)
-    cache, store = tmp_path / "cache", tmp_path / "store"
+    cache, store = tmp_path / "cache", kept_store()
     done = precast(store, "build", tmp_path / "sums.yaml", "-o", cache, "--keep", "ptx")
     assert done.returncode == 0, done.stderr
     done = precast(store, "verify", cache, "--emulate", "--json", "--seeds", 3)
@@ -152,7 +152,7 @@ from pathlib import Path
 from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.collective.all_reduce import all_reduce
 from precast.kernels import declaration_of
-from tests.helpers.emulation.cache import emulated_kernel
+from tests.helpers.emulated_kernel import emulated_kernel
 
 cache, store = map(Path, sys.argv[1:])
 def faults(shots, right, wrong):

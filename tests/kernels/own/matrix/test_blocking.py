@@ -136,6 +136,7 @@ def test_each_of_two_teams_has_whole_tiles() -> None:
     assert one.registers >= one.sums + 26 and one.registers * 256 + one.kept * 128 <= 65536
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(blockings().filter(lambda one: one.refusal() is None))
 def test_every_eight_of_a_tile_has_one_block_that_adds_it_up(one: Blocking) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.builds import precast
+from tests.helpers.builds import kept_store, precast
 
 pytestmark = pytest.mark.slow
 HALF = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
@@ -57,7 +57,7 @@ def emulate(folder: Path, groups: list[Group], problems: tuple[str, ...]) -> Non
     kernels = [{"kernel": "gemm", "config": config, "tuned": first, "include": more} for config, first, more in groups]
     manifest = {"version": 1, "name": "clusters", "targets": ["sm_90a"], "kernels": kernels}
     (folder / "clusters.yaml").write_text(json.dumps(manifest))
-    cache, store = folder / "cache", folder / "store"
+    cache, store = folder / "cache", kept_store()
     done = precast(store, "build", folder / "clusters.yaml", "-o", cache)
     assert done.returncode == 0, done.stderr
     for problem in problems:

@@ -164,6 +164,7 @@ def instructions(cache: Cache, artifact: Artifact, file: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_manifest_names_only_what_can_be_built() -> None:
 
     plan = plan_of_files([MANIFEST])

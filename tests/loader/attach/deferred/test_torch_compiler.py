@@ -68,6 +68,7 @@ assert not executed()
     passes(ATTACHED + code, path=[site])
 
 
+@pytest.mark.slow
 def test_what_the_library_compiles_is_compiled_at_its_first_call(site: Path) -> None:
     code = """
 assert decorated.doubled(x)[1] is False
@@ -79,6 +80,7 @@ assert torch._dynamo.config.recompile_limit == 77 and torch._dynamo.config is sy
     passes(ATTACHED + code, path=[site])
 
 
+@pytest.mark.slow
 def test_a_program_that_compiles_does_not_trace_what_was_disabled(site: Path) -> None:
     code = """
 def whole(x):
@@ -100,6 +102,7 @@ assert decorated.constant._dynamo_marked_constant
     passes(ATTACHED + code, path=[site])
 
 
+@pytest.mark.slow
 def test_a_program_that_compiles_inlines_what_the_library_has_compiled(site: Path) -> None:
     code = """
 y, compiling = torch.compile(lambda x: decorated.compiled(x), backend="eager", fullgraph=True)(x)
@@ -108,6 +111,7 @@ assert compiling and y.tolist() == [2, 2, 2]
     passes(ATTACHED + code, path=[site])
 
 
+@pytest.mark.slow
 def test_an_argument_that_torch_refuses_is_an_error_of_the_call(site: Path) -> None:
     (site / PACKAGE / "wrong.py").write_text(
         "import torch\ndef f(x): return x\ng = torch.compile(f, backend='no such backend')\n"
@@ -125,6 +129,7 @@ else:
     passes(ATTACHED + code, path=[site])
 
 
+@pytest.mark.slow
 def test_a_program_that_has_the_compiler_keeps_it_as_it_is(site: Path) -> None:
     code = """
 import torch, sys
@@ -139,6 +144,7 @@ assert decorated.left_out._torchdynamo_disable and hasattr(decorated.compiled, "
     passes(code, path=[site])
 
 
+@pytest.mark.slow
 def test_torch_may_be_imported_after_attaching(site: Path) -> None:
     code = """
 import sys

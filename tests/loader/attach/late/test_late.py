@@ -138,6 +138,7 @@ assert seam.late(None, library) == "quack.epilogue.library is already imported"
     passes(code)
 
 
+@pytest.mark.slow
 def test_the_method_of_operators_is_never_late() -> None:
     passes(f"{BEGIN}\nimport cutlass.operators\nassert list(attach(['cutlass_operators']).libraries)")
 

@@ -21,6 +21,7 @@ TARGET = re.compile(r"sm_([1-9][0-9]{1,2})([af]?)", re.ASCII)
 CAPABILITY = re.compile(r"([1-9][0-9]?)\.([0-9])", re.ASCII)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", [*ALL.values(), measured._GPU], ids=[*ALL, "GPU"])
 @given(data=st.data())
 def test_what_is_quickly_accepted_matches(one: Pattern, data: st.DataObject) -> None:

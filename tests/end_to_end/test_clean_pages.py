@@ -1,0 +1,234 @@
+"""What a reader types: the commands of the pages, and every command of ``precast``, where wheels and what they require
+are installed, with the extra that a page names, and nothing else. A table says what is not run, and why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from precast.cli import main
+from precast.loader.resolve.cache import Cache
+from tests.helpers.documentation import clean
+from tests.helpers.documentation.walks import Command, follow
+from tests.helpers.pages import PAGES, blocks, command_of, text_of
+from tests.helpers.source_tree import ROOT
+
+Bin = Callable[..., Path]
+pytestmark = pytest.mark.slow
+
+EXTRAS = {
+    "docs/building.md": "torch",
+    "docs/ci.md": "torch",
+    "docs/emulation.md": "torch",
+    "docs/kernels.md": "torch",
+    "docs/machines.md": "export",
+    "docs/reference/cli.md": "torch",
+    "docs/tuning.md": "torch",
+    "docs/upgrading.md": "torch",
+    "docs/verifying.md": "torch",
+}
+"""The extra that a page names, where its commands need one."""
+WALKED = ("docs/tutorial.md", "docs/tutorial-attach.md", "docs/air-gapped.md")
+"""Pages that tests/documentation/test_tutorials.py follows, each with all that it shows."""
+NOT_RUN = {
+    "in a checkout; the environments are its own": ["make ", "bash tests/gpu/run", ".work/test/bin/python tests/gpu"],
+    "another environment, and torch, are downloaded": ["pip install", "uv run"],
+    "a registry or an index of the reader's": [
+        "precast push cache oci:", "precast push cache hf:", "precast fetch oci:", "precast fetch hf:", "pip download",
+        "gh ", "python -m precast.loader.fetch", "precast bundle dist/*.whl -o bundle --python",
+    ],
+    "machines of the reader's": [
+        "dask ", "bash ci/recipe cluster", "bash ci/recipe merge", "precast build kernels.yaml -o cache --executor",
+    ],
+    "a container": ["docker ", "/opt/python/cp310", "PRECAST_NATIVE=1 /opt/python", "podman "],
+    "a GPU, and a server": ["curl", "PRECAST_CACHE_PATH=../cache python", "python -m serving", "cd examples"],
+    "what was dumped, or measured, on a GPU: tests/cli/measure": [
+        "precast replay", "precast tune model", "precast tune prune", "precast tune apply",
+    ],
+    "docs/tutorial-attach.md runs the same on a program that it shows": [
+        "precast record -o recorded.yaml", "precast build recorded.yaml", "python -m precast.loader.attach",
+    ],
+    "an engine: tests/engines": ["precast record -t sm_100a", "PRECAST_ATTACH=", "export PRECAST_CUDA"],
+    "hundreds of variants: tests/end_to_end builds some": [
+        "precast build manifests/llama.yaml", "PRECAST_CACHE_PATH=cache python examples/llama.py",
+        "precast build examples/serving", "precast build benchmarks/",
+    ],
+    "faults in large kernels: tests/build/emulation": ["python benchmarks/emulation_faults.py"],
+    "cargo: tests/build/native": ["cd examples/rust"],
+}  # fmt: skip
+"""The starts of lines, by the reason why they are not run here."""
+NEEDS_GPU = ("precast verify", "precast bench", "precast tune measure")
+MORE = [
+    "precast caches",
+    "precast error PCL01",
+    "precast schema manifest",
+    "precast explain rmsnorm dtype=bfloat16 hidden=4096 -t sm_90a --cache cache",
+    "precast show cache KEY",
+    "precast export cache KEY -o exported",
+    "precast push cache pushed",
+    "precast fetch pushed -o fetched",
+    "precast bundle dist/*.whl -o bundle --find-links LOADER",
+]
+"""Commands that no page has in a block, or not with arguments that can be run here."""
+
+
+def typed(page: str) -> list[str]:
+    """The lines of a page's blocks, in one line each where a line goes on."""
+    text = "".join(blocks(page, "sh"))
+    return [line for line in re.sub(r" *\\\n *", " ", text).splitlines() if line.strip()]
+
+
+def reason(line: str) -> str:
+    """Why a line is not run here; empty if it is."""
+    return next((why for why, starts in NOT_RUN.items() if line.strip().startswith(tuple(starts))), "")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return clean.wheels(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]) -> Bin:
+    """The programs of an environment, by the extra of the builder, or of one with the loader alone."""
+    made: dict[str, Path] = {}
+
+    def get(extra: str = "", *, loader_alone: bool = False) -> Path:
+        name = "loader" if loader_alone else f"builder-{extra}"
+        if name not in made:
+            builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
+            wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
+            made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+SMALL = "version: 1\nname: {name}\ntargets: [sm_90a, sm_100a]\nkernels:\n  - kernel: rmsnorm\n"
+SMALL += "    config: {{dtype: bfloat16, hidden: 4096}}\n    tuned: {{threads: 128}}\n"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: Path) -> Path:
+    """Manifests and caches of the names that pages use, with one variant for each target, and a checkout's examples."""
+    made = tmp_path_factory.mktemp("template")
+    for name in ("manifests/rows", "manifests/norms", "kernels", "manifest"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / f"{name}.yaml").write_text(SMALL.format(name=Path(name).name))
+    shutil.copy(ROOT / "examples" / "add" / "mykernels.py", made)
+    mine = (ROOT / "examples" / "add" / "mine.yaml").read_text()
+    (made / "mine.yaml").write_text(mine.replace("[128, 256]", "[128]").replace("[bfloat16, float32]", "bfloat16"))
+    shutil.copytree(ROOT / "examples", made / "examples")
+    (made / "benchmarks").symlink_to(ROOT / "benchmarks")
+    (made / "server.py").write_text(
+        "from precast import loader\ntry:\n    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
+        "except loader.VariantNotFound as error:\n    print(error)\n"
+    )
+    for manifest, names in (
+        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64")),
+        ("mine", ("old", "cache-aarch64")),
+    ):
+        done = subprocess.run(
+            ["precast", "build", f"{manifest}.yaml", "-o", names[0]],
+            cwd=made, env=shell(environment(), store), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        for name in names[1:]:
+            shutil.copytree(made / names[0], made / name)
+    return made
+
+
+@pytest.fixture
+def folder(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "reader", symlinks=True))
+
+
+def key_in(folder: Path) -> str:
+    return Cache(folder / "cache").op("rmsnorm").artifacts[0].key
+
+
+def shell(programs: Path, store: Path) -> dict[str, str]:
+    """A reader's shell, in which an environment is active."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PRECAST_", "PYTHON"))}
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "PRECAST_STORE": str(store), "COLUMNS": "200", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+def command(line: str, key: str) -> Command:
+    """A line as it is run here, with the status that it has on a machine without a GPU."""
+    text = line.partition(" #")[0].replace("/var/tmp/", "").replace("3f2a91", key[:12]).replace("KEY", key[:12])
+    if text.startswith(NEEDS_GPU) and "--emulate" not in text:
+        return Command(f"{text}  # on a machine with a GPU")
+    if text.startswith("precast doctor"):
+        text = f"{text} || [ $? = 1 ]"  # what does not work on this machine
+    if "--watch" in text:
+        text = f"timeout --preserve-status -s INT 30 {text} || [ $? = 130 ]"  # Ctrl-C ends it
+    return Command(text)
+
+
+PAGES_TO_RUN = [page for page in PAGES if page not in WALKED and any(not reason(line) for line in typed(page))]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES_TO_RUN if p != "CONTRIBUTING.md"])
+def test_the_commands_of_a_page(page: str, environment: Bin, folder: Path, store: Path) -> None:
+    extra = EXTRAS.get(page, "")
+    assert not extra or f"precast[{extra}]" in text_of(page) or page == "docs/reference/cli.md", (
+        "the page names the extra that its commands need"
+    )
+    env = shell(environment(extra), store)
+    key = key_in(folder)
+    lines = [command(line, key) for line in typed(page) if not reason(line)]
+    follow(page, list(lines), folder, env)
+    print(f"{page}: {len(lines)} commands")
+
+
+def test_the_other_commands(environment: Bin, folder: Path, store: Path, built: dict[str, Path]) -> None:
+    env = shell(environment("export"), store)
+    key = key_in(folder)
+    lines = [
+        "precast wheel cache -o dist",
+        *(line.replace("LOADER", str(built["precast-loader"].parent)) for line in MORE),
+    ]
+    follow("MORE", [command(line, key) for line in lines], folder, env)
+
+
+def test_every_command_is_run() -> None:
+    lines = [line for page in PAGES for line in typed(page) if page in WALKED or not reason(line)] + MORE
+    words = [
+        match[1].split() for line in lines if (match := re.search(r"\bprecast ([a-z].*)", line.partition(" #")[0]))
+    ]
+    run = {command_of(one) for one in words}
+    on_a_gpu = {"replay", "tune model", "tune prune", "tune apply"}
+    assert set(main.commands()) - run == on_a_gpu
+
+
+def test_no_reason_is_stale() -> None:
+    lines = [line.strip() for page in PAGES for line in typed(page)]
+    starts = [start for starts in NOT_RUN.values() for start in starts]
+    assert not [start for start in starts if not any(line.startswith(start) for line in lines)]
+    assert not [page for page in EXTRAS if page not in PAGES_TO_RUN]
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["caches"], ["doctor"], ["error", "PCL01"], ["explain", "rmsnorm"], ["--help"]]
+)
+def test_the_command_line_of_the_loader_alone(words: list[str], environment: Bin, store: Path, tmp_path: Path) -> None:
+    python = environment(loader_alone=True) / "python"
+    done = subprocess.run(
+        [python, "-m", "precast.loader", *words],
+        cwd=tmp_path, env=shell(python.parent, store), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
+    assert done.stdout or done.stderr.startswith("error: ")

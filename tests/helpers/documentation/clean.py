@@ -1,0 +1,42 @@
+"""Environments as a reader makes them: wheels of both distributions, what these require, and nothing else.
+
+Torch is linked from the environment of the tests where an extra asks for it: to install it takes minutes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.documentation.walks import link_torch
+from tests.helpers.source_tree import ROOT
+
+
+def wheels(folder: Path) -> dict[str, Path]:
+    """The wheels of this tree, by distribution."""
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder]
+    run([*pip, ROOT / "loader", ROOT])
+    return {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
+
+
+def make(folder: Path, requirements: list[str]) -> Path:
+    """Install requirements into a new environment, at the pinned versions; the folder with its programs."""
+    uv = Path(sys.executable).with_name("uv")
+    run([uv, "venv", "-q", "--python", sys.executable, folder])
+    (without := folder / "without-torch.txt").write_text("torch; python_version < '3'\n")
+    install = [uv, "pip", "install", "-q", "--python", folder / "bin" / "python", "-c", ROOT / "constraints.txt"]
+    run([*install, "--override", without, *requirements])
+    if any("[" in one for one in requirements):
+        link_torch(next(folder.glob("lib/python3*/site-packages")))
+    return folder / "bin"
+
+
+def run(command: list[object]) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900, check=False)
+    if done.returncode and ("Failed to fetch" in done.stderr or "network" in done.stderr.lower()):
+        pytest.skip(f"no package index can be read: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Right kernels by family, each with its wrong twins."""
