@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pictures import calls, glance, pipeline, ratios, stages, starts
+from pictures import calls, engine, pipeline, ratios, stages, starts
 from pictures.svg import NARROW
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,7 +36,7 @@ def drawn(results: Path = RESULTS) -> dict[str, str]:
     return {
         "pipeline.svg": stages.draw(),
         **both("pipeline-short", pipeline.draw),
-        **both("glance", glance.picture, read("serving-start.json"), products),
+        **both("engine", engine.picture, read("engine-start.json")),
         **both("memory-bound", ratios.memory_bound, part("memory-bound")["rows"]),
         **both("gemm", ratios.products, [products, part("gemm-float8")]),
         **both("llama", ratios.layers, part("llama"), part("llama-compile")),

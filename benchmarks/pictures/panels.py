@@ -43,7 +43,6 @@ class Grid:
     gap: float = 14
     width: float = FULL
     mono: bool = True
-    x: float = 0.0
 
     def height(self, count: int) -> float:
         """The height that so many panels take, with the axis below them."""
@@ -54,7 +53,7 @@ class Grid:
         wide = (self.width - self.left - 8 - self.gap * (self.columns - 1)) / self.columns
         for place, panel in enumerate(panels):
             row, column = divmod(place, self.columns)
-            x = self.x + self.left + column * (wide + self.gap)
+            x = self.left + column * (wide + self.gap)
             self._panel(picture, panel, x, self.top + row * (self.high + 46), wide, first=column == 0)
 
     def _panel(self, picture: Picture, panel: Panel, x: float, y: float, wide: float, *, first: bool) -> None:

@@ -17,7 +17,7 @@ from tests.helpers.source_tree import ROOT
 from tests.helpers.web import browser
 
 IMAGES = ROOT / "docs" / "images"
-DRAWERS = ("bars", "calls", "glance", "panels", "pipeline", "ratios", "scale", "stages", "starts", "svg")
+DRAWERS = ("bars", "calls", "engine", "panels", "pipeline", "ratios", "scale", "stages", "starts", "svg")
 SVG = "{http://www.w3.org/2000/svg}"
 LARGEST = 40_000
 """Bytes of a picture."""
@@ -104,7 +104,9 @@ def test_the_page_of_figures_begins_with_plots() -> None:
     assert not [page for page in PAGES if "do not edit" in text_of(page)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/README.md", "docs/performance.md", "docs/serving.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{n}.md" for n in ("README", "engines", "performance", "serving"))]
+)
 def test_each_picture_of_a_page_has_a_form_for_a_telephone(page: str) -> None:
     """A wide one would be shrunk there until nobody can read it."""
     found = re.findall(

@@ -82,7 +82,7 @@ def test_the_example_refuses_what_it_does_not_support(example: Path, tmp_path: P
 @pytest.mark.slow
 def test_the_ten_lines_of_the_readme_work(tmp_path: Path, precast: Run, no_torch: str) -> None:
     """What a reader types first: a kernel, its cache, its wheel; then a launch, which without a GPU ends there."""
-    for line in blocks("README.md", "sh")[0].splitlines():
+    for line in blocks("README.md", "sh")[1].splitlines():
         if line.startswith("precast "):
             done = precast(*line.partition(" #")[0].split()[1:], cwd=tmp_path, PYTHONPATH=no_torch)
             assert done.returncode == 0, done.stdout + done.stderr
@@ -94,14 +94,14 @@ def test_the_ten_lines_of_the_readme_work(tmp_path: Path, precast: Run, no_torch
 
 
 def test_the_readme_opens_with_a_picture_and_lines_that_work() -> None:
-    """A picture, then at most ten lines for each side, before the first plot; no table."""
+    """What an engine gains and its two lines; then at most ten lines of a kernel's whole way; no table."""
     text = text_of("README.md")
-    shown = ['src="docs/images/pipeline-short.svg"', "```sh", "```python", 'src="docs/images/glance.svg"']
+    shown = ['src="docs/images/engine.svg"', "```sh", 'src="docs/images/pipeline-short.svg"', "```python"]
     places = [text.index(mark) for mark in shown]
     assert places == sorted(places) and "\n|" not in text
     typed = [
         line
-        for block in (blocks("README.md", "sh")[0], blocks("README.md", "python")[0])
+        for block in (blocks("README.md", "sh")[1], blocks("README.md", "python")[0])
         for line in block.splitlines()
     ]
     assert len([line for line in typed if line.strip()]) <= 10

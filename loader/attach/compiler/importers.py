@@ -13,6 +13,7 @@ import functools
 import importlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -116,19 +117,23 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, package: str) -> None:
         self.package = package
+        self._search = threading.local()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not is_below(fullname, self.package):
+        # One after it, that of PRECAST_ATTACH, asks all finders in turn: this one does not answer such a search.
+        if not is_below(fullname, self.package) or getattr(self._search, "runs", False):
             return None
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                if spec.loader is not None:  # a folder without __init__.py has none
-                    spec.loader = _Loader(spec.loader)
-                return spec
-        return None
+        self._search.runs = True
+        try:
+            specs = (f.find_spec(fullname, path, target) for f in sys.meta_path[sys.meta_path.index(self) + 1 :])
+            spec = next((spec for spec in specs if spec is not None), None)
+        finally:
+            self._search.runs = False
+        if spec is not None and spec.loader is not None:  # a folder without __init__.py has none
+            spec.loader = _Loader(spec.loader)
+        return spec
 
 
 class _Loader(Loader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.loader import activation
+from precast.loader.attach.compiler import importers
 from tests.helpers.source_tree import ROOT
 
 HIDDEN = f"""
@@ -194,3 +197,12 @@ torch.testing.assert_close(layer(*given), layer._torchdynamo_orig_callable(*give
         TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
     )
     assert list(tmp_path.rglob("*.py"))
+
+
+def test_a_search_ends_where_a_library_still_waits_to_be_attached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finder of PRECAST_ATTACH asks all others, also those before it; that of placeholders those after it."""
+    mine, waiting = importers._Finder("json"), activation._Finder({"json": "json"}, "")
+    monkeypatch.setattr(sys, "meta_path", [mine, waiting, *sys.meta_path])
+    for _ in range(2):
+        spec = importlib.util.find_spec("json.tool")
+        assert spec is not None and isinstance(spec.loader, importers._Loader)

@@ -1,0 +1,93 @@
+"""The starts that are measured, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One start: with or without the DSL installed, attached to precast's cache or not."""
+
+    name: str
+    caches: str
+    """The folder of vLLM's, Triton's and torch's caches. The first cell that names it finds it empty."""
+    seconds: int
+    """How long it takes, about: it is not begun where less is left, and stopped after twice that and a minute."""
+    compiler: bool = True
+    attached: bool = False
+    graph: bool = False
+    model: str = "gemma4moe"
+    process: str = "one"
+    """``one``: the engine runs in the program's process. ``spawned``: in one of its own. ``server``: ``vllm serve``."""
+    fails: bool = False
+
+
+SERVED = {"attached": True, "compiler": False}
+
+
+def pairs(mode: str, seconds: tuple[int, ...], *, graph: bool) -> Iterator[Cell]:
+    """Without precast, and served without a compiler, each with empty caches and with those of the start before."""
+    cold, warm, served_cold, served_warm = seconds
+    off, served = {"caches": f"{mode}-off", "graph": graph}, {"caches": f"{mode}-served", "graph": graph, **SERVED}
+    yield Cell(name=f"{mode}, cold", seconds=cold, **off)
+    yield Cell(name=f"{mode}, warm", seconds=warm, **off)
+    yield Cell(name=f"{mode}, cold, served, no compiler", seconds=served_cold, **served)
+    yield Cell(name=f"{mode}, warm, served, no compiler", seconds=served_warm, **served)
+
+
+def beside(mode: str, seconds: tuple[int, int], *, graph: bool) -> Iterator[Cell]:
+    """Served with the compiler installed."""
+    both = {"caches": f"{mode}-beside", "graph": graph, "attached": True}
+    yield Cell(name=f"{mode}, cold, served, compiler installed", seconds=seconds[0], **both)
+    yield Cell(name=f"{mode}, warm, served, compiler installed", seconds=seconds[1], **both)
+
+
+def server() -> Iterator[Cell]:
+    """``vllm serve``, started once before its pair is timed: both find what it kept of its look at the model."""
+    both = {"caches": "graph-off", "graph": True, "process": "server"}
+    yield Cell(name="server, first start", seconds=80, **both)
+    yield Cell(name="server, warm", seconds=70, **both)
+    yield Cell(name="server, warm, served, no compiler", seconds=40, **both, **SERVED)
+
+
+def others() -> Iterator[Cell]:
+    """vLLM alone without the compiler; an engine in a process of its own; a model without kernels of the DSL."""
+    eager, llama = {"caches": "eager-off"}, {"caches": "llama-off", "model": "llama"}
+    yield Cell(name="eager, warm, no compiler, no precast", seconds=40, compiler=False, fails=True, **eager)
+    yield Cell(name="spawned, warm", seconds=70, process="spawned", **eager)
+    yield Cell(name="spawned, warm, served, no compiler", seconds=35, process="spawned", **eager, **SERVED)
+    yield Cell(name="dense Llama, cold", seconds=45, **llama)
+    yield Cell(name="dense Llama, warm", seconds=25, **llama)
+    yield Cell(name="dense Llama, warm, served, no compiler", seconds=25, **llama, **SERVED)
+
+
+CELLS = (
+    *pairs("eager", (115, 70, 55, 25), graph=False),
+    *pairs("graph", (130, 65, 100, 30), graph=True),
+    *server(),
+    *others(),
+    *beside("eager", (55, 25), graph=False),
+    *beside("graph", (100, 30), graph=True),
+)
+
+
+def begins_empty(cell: Cell) -> bool:
+    """Whether a cell begins with empty caches.
+
+    >>> [begins_empty(cell) for cell in CELLS[:4]]
+    [True, False, True, False]
+    """
+    return next(other for other in CELLS if other.caches == cell.caches) is cell
+
+
+def left(done: Iterable[str], parts: Iterable[str] = ()) -> list[Cell]:
+    """The cells that are still to run: all, or those whose names have one of ``parts`` in them.
+
+    >>> [cell.name for cell in left(["eager, cold"], ["eager, cold"])]
+    ['eager, cold, served, no compiler', 'eager, cold, served, compiler installed']
+    """
+    finished, texts = set(done), tuple(parts)
+    chosen = (cell for cell in CELLS if not texts or any(text in cell.name for text in texts))
+    return [cell for cell in chosen if cell.name not in finished]

@@ -1,0 +1,169 @@
+"""What the starts gave, and the table of docs/engines.md: ``python benchmarks/engine_start/page.py [results.tgz]``.
+
+With the archive that ``run.py`` left, benchmarks/results/engine-start.json is written first: seconds, counts and
+comparisons, without the tokens themselves. The same results give the same lines between the marks of the page.
+``benchmarks/draw.py`` draws the picture from them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from cells import CELLS, Cell  # noqa: E402
+from serving_page import written  # noqa: E402
+
+RESULTS = HERE.parent / "results" / "engine-start.json"
+PAGE = HERE.parents[1] / "docs" / "engines.md"
+MARKS = ("ready", "first token", "all prompts")
+
+
+def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """How many tokens of two starts are equal, and how far log-probabilities are apart.
+
+    >>> difference({"tokens": [[1, 2], [3]], "logprobs": [[-1.0, -2.0], [-3.0]]},
+    ...            {"tokens": [[1, 9], [3]], "logprobs": [[-1.0, -2.5], [-3.0]]})
+    {'equal': 2, 'of': 3, 'largest': 0.5}
+    """
+    rows = zip(one["tokens"], other["tokens"], strict=True)
+    tokens = [pair for row in rows for pair in zip(*row, strict=True)]
+    rows = zip(one["logprobs"], other["logprobs"], strict=True)
+    logs = [abs(mine - theirs) for row in rows for mine, theirs in zip(*row, strict=True)]
+    return {"equal": sum(mine == theirs for mine, theirs in tokens), "of": len(tokens), "largest": max(logs)}
+
+
+def compared_with(cell: Cell) -> Cell:
+    """The start whose answers those of a cell must equal: vLLM alone, with the same model and the same graphs.
+
+    >>> compared_with(next(cell for cell in CELLS if cell.name == "spawned, warm, served, no compiler")).name
+    'eager, cold'
+    """
+    return next(c for c in CELLS if (c.model, c.graph) == (cell.model, cell.graph) and not c.attached)
+
+
+Totals = dict[str, list[float]]
+
+
+def totals(events: Iterable[Mapping[str, Any]], since: float = 0, until: float = float("inf")) -> Totals:
+    """How often each kind of event ended between two moments, and its seconds.
+
+    >>> events = [{"kind": "DSL", "seconds": 2.0, "at": 5}, {"kind": "DSL", "seconds": 1.5, "at": 9}]
+    >>> totals(events), totals(events, since=6)
+    ({'DSL': [2, 3.5]}, {'DSL': [1, 1.5]})
+    """
+    kinds: Totals = {}
+    for event in events:
+        if since <= event["at"] <= until:
+            total = kinds.setdefault(event["kind"], [0, 0.0])
+            total[0], total[1] = total[0] + 1, round(total[1] + event["seconds"], 2)
+    return kinds
+
+
+def row_of(cell: Cell, result: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is kept of a start."""
+    row: dict[str, Any] = {"cell": cell.name, "marks": result.get("marks", {})}
+    if "failed" in result:
+        return row | {"failed": result["failed"]}
+    if cell.process == "server":
+        return row
+    ready, first = (result["marks"][mark] for mark in MARKS[:2])
+    row["kinds"] = totals(result["events"])
+    row["until first token"] = totals(result["events"], until=first)
+    row["after ready"] = totals(result["events"], since=ready)
+    row["memory"] = result["memory"]
+    base = results.get(compared_with(cell).name)
+    if base and base is not result and "tokens" in base:
+        row["compared"] = difference(base, result)
+    if cell.attached and cell.process == "one":
+        row["served"] = [sum(count[place] for count in result["served"]) for place in (1, 2)]
+    logs = [log for answer in result["logprobs"] for log in answer]
+    row["logprobs"], row["distinct"] = [min(logs), max(logs)], len({t for answer in result["tokens"] for t in answer})
+    return row
+
+
+def collected(archive: Path) -> dict[str, Any]:
+    """What is stored of an archive of results."""
+    with tarfile.open(archive) as tar:
+        texts = {member.name: tar.extractfile(member) for member in tar if member.name.endswith(".json")}
+        loaded = {name: json.load(file) for name, file in texts.items() if file}
+    results = {result["cell"]: result for name, result in loaded.items() if name != "machine.json"}
+    rows = [row_of(cell, results[cell.name], results) for cell in CELLS if cell.name in results]
+    return {"machine": loaded["machine.json"], "cells": rows}
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Seconds to each mark, and whether the answers are those of vLLM alone."""
+    lines = [
+        "| start | engine ready | first token | 27 prompts | tokens equal, largest difference of a log-probability |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        name = f"**{row['cell']}**" if "served" in row["cell"] else row["cell"]
+        if "failed" in row:
+            lines.append(f"| {name} | fails | | | `{row['failed'].splitlines()[0]}` |")
+            continue
+        server = row["cell"].startswith("server")
+        marks = [f"{row['marks'][mark]:.1f}" for mark in (MARKS[:2] if server else MARKS)] + [""] * server
+        same = row.get("compared")
+        text = f"{same['equal']} of {same['of']}, {same['largest']:g}" if same else ""
+        lines.append(f"| {name} | {' | '.join(marks)} | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def compiled(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What was compiled just in time, number and seconds, and the processes that the program waited for."""
+    lines = [
+        "| start | the DSL | of these, once ready | Triton | ptxas, gcc | torch.compile | helpers | served, not | MB |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        if "kinds" not in row:
+            continue
+        kinds = row["kinds"]
+        python = [total for kind, total in kinds.items() if kind.startswith("process python")]
+        values = [
+            _number(kinds.get("DSL")), _number(row["after ready"].get("DSL")), _number(kinds.get("Triton")),
+            f"{kinds.get('process ptxas', [0])[0]:.0f}, {kinds.get('process gcc', [0])[0]:.0f}",
+            f"{kinds['torch.compile'][1]:.1f} s" if "torch.compile" in kinds else "",
+            _number([sum(column) for column in zip(*python, strict=True)]),
+            ", ".join(map(str, row["served"])) if "served" in row else "", str(row["memory"]),
+        ]  # fmt: skip
+        lines.append(f"| {row['cell']} | {' | '.join(values)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(total: Sequence[float] | None) -> str:
+    return f"{total[0]:.0f}, {total[1]:.1f} s" if total else "0"
+
+
+def machine(facts: Mapping[str, Any]) -> str:
+    """What it was measured with."""
+    names = ("vllm", "torch", "triton", "nvidia-cutlass-dsl", "apache-tvm-ffi")
+    return f"{facts['gpu']}, Python {facts['python']}, {', '.join(f'{name} {facts[name]}' for name in names)}.\n"
+
+
+def pages(results: Mapping[str, Any]) -> dict[Path, str]:
+    """The files as they should be."""
+    rows = results["cells"]
+    lines = "\n".join([table(rows), compiled(rows), machine(results["machine"])])
+    return {PAGE: written(PAGE.read_text(), "starts", lines)}
+
+
+def main(archives: list[str]) -> int:
+    """Store the results of an archive, if one is given, and write the page."""
+    if archives:
+        RESULTS.write_text(json.dumps(collected(Path(archives[0])), indent=1, sort_keys=True) + "\n")
+    for path, text in pages(json.loads(RESULTS.read_text())).items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
