@@ -122,7 +122,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        # One after it, that of PRECAST_ATTACH, asks all finders in turn: this one does not answer such a search.
+        # One after it, that of PRECAST_ATTACH, queries all finders in turn: this one does not answer such a search.
         if not is_below(fullname, self.package) or getattr(self._search, "runs", False):
             return None
         self._search.runs = True
