@@ -24,15 +24,15 @@ Bin = Callable[..., Path]
 pytestmark = pytest.mark.slow
 
 EXTRAS = {
-    "docs/building.md": "torch",
+    "docs/building.md": "torch,emulate",
     "docs/ci.md": "torch",
-    "docs/emulation.md": "torch",
+    "docs/emulation.md": "torch,emulate",
     "docs/kernels.md": "torch",
     "docs/machines.md": "export",
     "docs/reference/cli.md": "torch",
     "docs/tuning.md": "torch",
     "docs/upgrading.md": "torch",
-    "docs/verifying.md": "torch",
+    "docs/verifying.md": "torch,emulate",
 }
 """The extra that a page names, where its commands need one."""
 WALKED = ("docs/tutorial.md", "docs/tutorial-attach.md", "docs/air-gapped.md")
@@ -114,6 +114,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]
         if name not in made:
             builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
             wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
+            wanted += [str(built["precast-emulator"])] if "emulate" in extra else []
             made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted)
         return made[name]
 
