@@ -24,15 +24,15 @@ Bin = Callable[..., Path]
 pytestmark = pytest.mark.slow
 
 EXTRAS = {
-    "docs/building.md": "torch",
+    "docs/building.md": "torch,emulate",
     "docs/ci.md": "torch",
-    "docs/emulation.md": "torch",
+    "docs/emulation.md": "torch,emulate",
     "docs/kernels.md": "torch",
     "docs/machines.md": "export",
     "docs/reference/cli.md": "torch",
     "docs/tuning.md": "torch",
     "docs/upgrading.md": "torch",
-    "docs/verifying.md": "torch",
+    "docs/verifying.md": "torch,emulate",
 }
 """The extra that a page names, where its commands need one."""
 WALKED = ("docs/tutorial.md", "docs/tutorial-attach.md", "docs/air-gapped.md")
@@ -114,6 +114,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]
         if name not in made:
             builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
             wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
+            wanted += [str(built["precast-emulator"])] if "emulate" in extra else []
             made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted)
         return made[name]
 
@@ -133,7 +134,7 @@ SMALL += "    config: {{dtype: bfloat16, hidden: 4096}}\n    tuned: {{threads: 1
 def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: Path) -> Path:
     """Manifests and caches of the names that pages use, with one variant for each target, and a checkout's examples."""
     made = tmp_path_factory.mktemp("template")
-    for name in ("manifests/rows", "manifests/norms", "kernels", "manifest"):
+    for name in ("manifests/rows", "manifests/norms", "kernels", "manifest", "acme-norms"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / f"{name}.yaml").write_text(SMALL.format(name=Path(name).name))
     shutil.copy(ROOT / "examples" / "add" / "mykernels.py", made)
@@ -142,7 +143,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: 
     shutil.copytree(ROOT / "examples", made / "examples")
     (made / "benchmarks").symlink_to(ROOT / "benchmarks")
     (made / "server.py").write_text(
-        "from precast import loader\ntry:\n    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
+        "import os\nos.environ['PRECAST_CACHE_PATH'] = 'CACHE'\nfrom precast import loader\ntry:\n    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
         "except loader.VariantNotFound as error:\n    print(error)\n"
     )
     for manifest, names in (

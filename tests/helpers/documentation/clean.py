@@ -1,4 +1,4 @@
-"""Environments as a reader makes them: wheels of both distributions, what these require, and nothing else.
+"""Environments as a reader makes them: wheels of the distributions, what these require, and nothing else.
 
 Torch is linked from the environment of the tests where an extra asks for it: to install it takes minutes.
 """
@@ -18,7 +18,7 @@ from tests.helpers.source_tree import ROOT
 def wheels(folder: Path) -> dict[str, Path]:
     """The wheels of this tree, by distribution."""
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder]
-    run([*pip, ROOT / "loader", ROOT])
+    run([*pip, *(ROOT / name for name in ("loader", "emulator", "."))])
     return {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
 
 
