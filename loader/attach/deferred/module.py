@@ -199,6 +199,9 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if target is None and fullname.startswith(f"{self.deferral.name}.") and fullname in sys.modules:
+            # Its import is the first use of the module above it, whose code has just imported it: not a second time.
+            return ModuleSpec(fullname, _Imported(sys.modules[fullname]))
         if fullname != self.deferral.name or self.deferral.loaded:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
@@ -233,3 +236,16 @@ class _Loader(Loader):
             self._deferral.execute(module, self._inner.exec_module)
         else:
             self._inner.exec_module(module)
+
+
+class _Imported(Loader):
+    """The loader of a module that is imported already: it runs nothing."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec

@@ -124,6 +124,22 @@ def test_an_import_of_the_module_is_no_use(code: str) -> None:
     assert runs() == 1
 
 
+def test_a_module_below_it_that_its_code_imports_runs_once(tmp_path: Path) -> None:
+    """Else the second one lacks what the first has imported below itself, as ``triton.language`` lacks ``core``."""
+    folder = tmp_path / "site" / PACKAGE / "tuner" / "language"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from .core import two\n")
+    (folder / "core.py").write_text("two = 2\n")
+    init = folder.parent / "__init__.py"
+    init.write_text(f"{init.read_text()}\nfrom minilib.tuner import language\n")
+    tuner = bound()
+    language = importlib.import_module(f"{TUNER}.language")
+    assert runs() == 1 and tuner.language is language and language.core.two == 2
+    spec = language.__spec__
+    assert spec is not None and spec.origin == str(folder / "__init__.py")
+    assert importlib.reload(language) is language
+
+
 def test_a_missing_attribute_is_named_as_of_any_module() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = bound().nothing
