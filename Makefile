@@ -132,6 +132,7 @@ room:
 
 test-environment:
 	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e '.[test]'
+	@$(TEST)/bin/python -c 'from precast.emulator.interpreter_library import find_library; find_library()' # g++ takes minutes, once
 
 check-environment:
 	@$(ENVIRONMENT) $(CHECK) -- -e ./loader -e '.[check]'

@@ -39,6 +39,7 @@ def quoted(path: Path) -> str:
     return str(path).replace(" ", "\\ ")
 
 
+@pytest.mark.slow
 def test_a_key_or_an_op_of_the_cache_on_the_line(cache: Path) -> None:
     keys = [artifact.key for op in ("scale", "twice") for artifact in Cache(cache).op(op).artifacts]
     found = offered("show", quoted(cache), "")
@@ -53,6 +54,7 @@ def test_an_op_of_the_caches_that_are_found(cache: Path) -> None:
     assert "twice" in offered("tune", "measure", "--op", "tw", PRECAST_CACHE_PATH=str(cache))
 
 
+@pytest.mark.slow
 def test_targets_gpus_and_codes() -> None:
     assert offered("build", "-t", "sm_9") == ["sm_90", "sm_90a"]
     assert offered("record", "--build-for", "sm_121") == ["sm_121", "sm_121a", "sm_121f"]

@@ -51,6 +51,7 @@ def values(path: Path) -> list[int]:
     return [entry["config"]["value"] for entry in yaml.safe_load(path.read_text())["kernels"]]
 
 
+@pytest.mark.slow
 def test_the_program_runs_as_it_would_by_itself(tmp_path: Path, record: Record) -> None:
     folder = tmp_path / "programs"
     folder.mkdir()
@@ -63,6 +64,7 @@ def test_the_program_runs_as_it_would_by_itself(tmp_path: Path, record: Record) 
     assert values(tmp_path / "out.yaml") == [1]
 
 
+@pytest.mark.slow
 def test_a_module_is_run_by_its_name(tmp_path: Path, record: Record) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__main__.py").write_text(ASK)
@@ -71,6 +73,7 @@ def test_a_module_is_run_by_its_name(tmp_path: Path, record: Record) -> None:
     assert values(tmp_path / "out.yaml") == [7]
 
 
+@pytest.mark.slow
 def test_what_a_program_asked_for_before_it_failed_is_kept(tmp_path: Path, record: Record) -> None:
     (tmp_path / "ask.py").write_text(f"{ASK}\nsys.exit(3)\n")
     done = record("-o", "out.yaml", "--", "ask.py", "1")
@@ -130,6 +133,7 @@ def test_without_a_gpu_and_without_a_target_nothing_is_run(tmp_path: Path, recor
     assert "such as --target sm_100a" in done.stderr
 
 
+@pytest.mark.slow
 def test_recordings_are_added_up(tmp_path: Path, record: Record) -> None:
     (tmp_path / "out.yaml").write_text(BEFORE)
     added = record("-o", "out.yaml", "--append", "--", "ask.py", "1")

@@ -143,7 +143,8 @@ def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: 
     shutil.copytree(ROOT / "examples", made / "examples")
     (made / "benchmarks").symlink_to(ROOT / "benchmarks")
     (made / "server.py").write_text(
-        "import os\nos.environ['PRECAST_CACHE_PATH'] = 'CACHE'\nfrom precast import loader\ntry:\n    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
+        "import os\nos.environ['PRECAST_CACHE_PATH'] = 'CACHE'\nfrom precast import loader\ntry:\n"
+        "    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
         "except loader.VariantNotFound as error:\n    print(error)\n"
     )
     for manifest, names in (

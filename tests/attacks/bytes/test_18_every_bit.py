@@ -148,6 +148,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.slow
 def test_every_bit_of_the_index_in_a_child_that_opens(small: Path) -> None:
     """What is opened answers as the library that was asked for, whatever bit is wrong, and the child lives."""
     done = subprocess.run(

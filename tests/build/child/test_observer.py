@@ -60,6 +60,7 @@ STEADY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", UNSTEADY)
 def test_what_is_not_the_same_twice_is_named_with_its_place(code: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)
@@ -69,6 +70,7 @@ def test_what_is_not_the_same_twice_is_named_with_its_place(code: str, tmp_path:
     assert {(one.file, one.line) for one in unsteady} == {(str(project.search / "kernel.py"), code.count("\n") + 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", PROCESSES)
 @pytest.mark.parametrize("native", [True, False])
 def test_a_process_is_named_where_it_cannot_be_observed(code: str, native: bool, tmp_path: Path) -> None:
@@ -79,6 +81,7 @@ def test_a_process_is_named_where_it_cannot_be_observed(code: str, native: bool,
     assert {(one.kind, one.file, one.line) for one in unsteady} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEADY)
 def test_what_is_the_same_each_time(name: str, tmp_path: Path) -> None:
     project = ObservedProject(tmp_path)

@@ -49,6 +49,7 @@ def test_without_a_gpu(example: Path, path: Path) -> None:
     assert done.stderr.startswith("error: libcuda.so.1 is not installed") or "CUDA device" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_damaged_cache(example: Path, path: Path) -> None:
     (path / "index.json").write_text("{")
     done = subprocess.run([example, path], capture_output=True, text=True, check=False)

@@ -231,6 +231,7 @@ def test_candidates_are_timed_on_the_same_inputs_and_each_costs_itself_alone(
     assert refused.refused == "ValueError: n must be divisible by 8" and refused.healthy
 
 
+@pytest.mark.slow
 def test_without_a_gpu_no_clocks_are_known(tmp_path: Path, keys: dict[int, str]) -> None:
     with Launches(tmp_path / "cache", 20.0) as launches:
         trial(launches, keys[128], 8)

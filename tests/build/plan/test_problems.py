@@ -79,6 +79,7 @@ def test_a_size_that_the_kernel_does_not_know_is_told_at_its_place(
         plan_of_files([manifest(tmp_path, ", problems: [{row: 1}]")], notes=store.notes)
 
 
+@pytest.mark.slow
 def test_problems_are_part_of_no_variant(tmp_path: Path, store: Store) -> None:
     plans = [plan_of_files([manifest(tmp_path, text)], notes=store.notes) for text in ("", ", problems: [{rows: 7}]")]
     keep: list[Sequence[Any]] = [[(v.identity, v.rank, v.env, v.source) for v in plan.variants] for plan in plans]

@@ -6,6 +6,7 @@ none, as in the kit of the GPU tests, each process keeps its own.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -35,14 +36,13 @@ def kept(inputs: Iterable[str | bytes | Path], make: Callable[[Path], object]) -
         digest.update(hashlib.sha256(data).digest())
     path = folder() / digest.hexdigest()[:32]
     if not path.exists():
-        with tempfile.TemporaryDirectory(dir=folder()) as scratch:
-            made = Path(scratch, path.name)
-            make(made)
-            try:
-                made.replace(path)
-            except OSError:  # another process has made the same folder meanwhile
-                if not path.is_dir():
-                    raise
+        with open(folder() / f"{path.name}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the files of a run need the same at the same time, and gcc takes long
+            if not path.exists():
+                with tempfile.TemporaryDirectory(dir=folder()) as scratch:
+                    made = Path(scratch, path.name)
+                    make(made)
+                    made.replace(path)
     return path
 
 

@@ -176,6 +176,7 @@ def test_the_compiler_takes_the_toolkit_that_is_linked_whatever_the_machine_has(
     assert ctypes.CDLL is before
 
 
+@pytest.mark.slow
 def test_the_compiler_in_a_worker_is_that_of_the_toolkit(ask: Any) -> None:
     body = """
 import sys
