@@ -130,6 +130,17 @@ SMALL = "version: 1\nname: {name}\ntargets: [sm_90a, sm_100a]\nkernels:\n  - ker
 SMALL += "    config: {{dtype: bfloat16, hidden: 4096}}\n    tuned: {{threads: 128}}\n"
 
 
+SERVER = """\
+import os
+os.environ["PRECAST_CACHE_PATH"] = "CACHE"
+from precast import loader
+try:
+    loader.get("rmsnorm", {"dtype": "bf16", "hidden": 8}, target="sm_90a")
+except loader.VariantNotFound as error:
+    print(error)
+"""
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: Path) -> Path:
     """Manifests and caches of the names that pages use, with one variant for each target, and a checkout's examples."""
@@ -142,11 +153,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: 
     (made / "mine.yaml").write_text(mine.replace("[128, 256]", "[128]").replace("[bfloat16, float32]", "bfloat16"))
     shutil.copytree(ROOT / "examples", made / "examples")
     (made / "benchmarks").symlink_to(ROOT / "benchmarks")
-    (made / "server.py").write_text(
-        "import os\nos.environ['PRECAST_CACHE_PATH'] = 'CACHE'\nfrom precast import loader\ntry:\n"
-        "    loader.get('rmsnorm', {'dtype': 'bf16', 'hidden': 8}, target='sm_90a')\n"
-        "except loader.VariantNotFound as error:\n    print(error)\n"
-    )
+    (made / "server.py").write_text(SERVER)
     for manifest, names in (
         ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "part-2", "part1")),
         ("mine", ("old", "new", "cache-aarch64", "part-3", "part-4", "part2")),

@@ -61,6 +61,7 @@ def test_its_launch_was_found(built: Path) -> None:
             assert {w.value for p in step.parameters for w in p.words} >= {"x.data", "y.data", "value.bits"}
 
 
+@pytest.mark.slow
 def test_it_holds_no_host_code(built: Path, tmp_path: Path, precast: Run) -> None:
     """Every ELF file in its unzipped wheel, and in the decoded blobs, is device code."""
     cache = Cache(built)

@@ -121,6 +121,7 @@ def test_every_variant_is_loaded_and_none_is_run_for_real(recorded: Path, tmp_pa
     assert seen["modules"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["FAKE_RETAIN", "FAKE_PUSH", "FAKE_STREAM", "FAKE_CAPTURE"])
 def test_a_driver_that_refuses(recorded: Path, tmp_path: Path, name: str) -> None:
     """It is said, nothing is launched, and what was begun is ended."""
