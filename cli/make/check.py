@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.engine_check import check_engine
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, size
 from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
-from precast.cli.shared.recorded_run import engine_words
+from precast.cli.shared.recording.engine_check import check_engine
+from precast.cli.shared.recording.recorded_run import engine_words
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage

@@ -19,7 +19,7 @@ from precast.build.plan.recordings.recorded_manifest import manifest_of, read_re
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.own_target import own_target
-from precast.cli.shared.recorded_run import ended, engine_words, read_runs, run_recorded
+from precast.cli.shared.recording.recorded_run import ended, engine_words, read_runs, run_recorded
 from precast.cli.shared.values import check_output_file
 from precast.loader.attach import library_named
 from precast.loader.contract.format.patterns import CACHE_NAME

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from precast.cli.shared.engine_check import held_as, kernels_of, missing_of
+from precast.cli.shared.recording.engine_check import held_as, kernels_of, missing_of
 from precast.loader.attach.recorder import Recorder
 from precast.loader.contract.recordings.recording import Recorded
 from tests.helpers.builds import precast

@@ -47,7 +47,7 @@ def main() -> None:
     """Start the engine, and run its batches."""
     given = options()
     with tempfile.TemporaryDirectory(prefix="precast-") as caches:
-        os.environ.update({name: os.environ.get(name, value) for name, value in _ENVIRONMENT.items()})
+        os.environ.update({**_ENVIRONMENT, **os.environ})
         os.environ.update(dict.fromkeys(_CACHES, caches))
         stand_in_for_memory()
         config = engine_config(str(given.model), given.tensor_parallel, dict(given.option))

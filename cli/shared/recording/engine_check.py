@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from precast.cli.shared.output import count, print_message
-from precast.cli.shared.recorded_run import ended, run_recorded
+from precast.cli.shared.recording.recorded_run import ended, run_recorded
 from precast.loader.attach import library_named
 from precast.loader.contract.format.config import Config, canonical, to_value
 from precast.loader.contract.recordings.recording import Recorded
