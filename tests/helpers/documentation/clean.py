@@ -29,7 +29,7 @@ def make(folder: Path, requirements: list[str]) -> Path:
     run([uv, "venv", "-q", "--python", sys.executable, folder])
     (without := folder / "without-torch.txt").write_text("torch; python_version < '3'\n")
     install = [uv, "pip", "install", "-q", "--python", folder / "bin" / "python", "-c", ROOT / "constraints.txt"]
-    run([*install, "--override", without, *requirements])
+    run([*install, "--override", without, "pip", *requirements])
     if any(re.search(r"\[.*torch.*\]", one) for one in requirements):
         link_torch(next(folder.glob("lib/python3*/site-packages")))
     return folder / "bin"

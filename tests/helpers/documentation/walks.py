@@ -27,8 +27,8 @@ from tests.helpers.pages import text_of
 ON_A_GPU = "on a machine with a GPU"
 NEEDS_TORCH = "# needs torch"
 _TORCH = (
-    "torch", "torch-*.dist-info", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec",
-    "numpy", "numpy.libs",
+    "torch", "torch-*.dist-info", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
+    "filelock", "fsspec", "numpy", "numpy.libs",
 )  # fmt: skip
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`([\w./-]+)`:\s*\Z")
