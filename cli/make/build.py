@@ -137,7 +137,7 @@ def command(
 
 def _check_largest(values: Mapping[str, float]) -> None:
     for option, value in values.items():
-        if value > _LARGEST[option]:
+        if not value <= _LARGEST[option]:  # nan is not
             raise typer.BadParameter(f"{option} is at most {_LARGEST[option]}")
 
 

@@ -71,7 +71,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) ->
         (["--jobs", "-1"], "Invalid value for '--jobs'"),
         (["--jobs", "99999999"], "Invalid value for '--jobs'"),
         (["--timeout", "0"], "Invalid value for '--timeout'"),
-        (["--timeout", "nan"], "Invalid value for '--timeout'"),
+        (["--timeout", "nan"], "--timeout"),
         (["--timeout", "inf"], "--timeout is at most"),
         (["--memory", "9" * 30], "--memory is at most"),
         (["--tmeout", "3"], "No such option: --tmeout"),

@@ -74,7 +74,7 @@ MORE = [
     "precast caches",
     "precast error PCL01",
     "precast schema manifest",
-    "precast explain rmsnorm dtype=bfloat16 hidden=4096 -t sm_90a --cache cache",
+    "PRECAST_CACHE_PATH=cache precast explain rmsnorm dtype=bfloat16 hidden=4096 -t sm_90a",
     "precast show cache KEY",
     "precast export cache KEY -o exported",
     "precast push cache pushed",
@@ -130,6 +130,7 @@ SMALL = "version: 1\nname: {name}\ntargets: [sm_90a, sm_100a]\nkernels:\n  - ker
 SMALL += "    config: {{dtype: bfloat16, hidden: 4096}}\n    tuned: {{threads: 128}}\n"
 
 
+PARTS = ("part-2", "part-3", "part-4", "part1", "part2")
 SERVER = """\
 import os
 os.environ["PRECAST_CACHE_PATH"] = "CACHE"
@@ -154,9 +155,10 @@ def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: 
     shutil.copytree(ROOT / "examples", made / "examples")
     (made / "benchmarks").symlink_to(ROOT / "benchmarks")
     (made / "server.py").write_text(SERVER)
+    (made / "tuning").mkdir()
     for manifest, names in (
-        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "part-2", "part1")),
-        ("mine", ("old", "new", "cache-aarch64", "part-3", "part-4", "part2")),
+        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "cache-aarch64", *PARTS)),
+        ("mine", ("old", "new")),
     ):
         done = subprocess.run(
             ["precast", "build", f"{manifest}.yaml", "-o", names[0]],

@@ -5,6 +5,7 @@ Torch is linked from the environment of the tests where an extra asks for it: to
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,8 @@ def make(folder: Path, requirements: list[str]) -> Path:
     run([uv, "venv", "-q", "--python", sys.executable, folder])
     (without := folder / "without-torch.txt").write_text("torch; python_version < '3'\n")
     install = [uv, "pip", "install", "-q", "--python", folder / "bin" / "python", "-c", ROOT / "constraints.txt"]
-    run([*install, "--override", without, *requirements])
-    if any("[" in one for one in requirements):
+    run([*install, "--override", without, "pip", *requirements])
+    if any(re.search(r"\[.*torch.*\]", one) for one in requirements):
         link_torch(next(folder.glob("lib/python3*/site-packages")))
     return folder / "bin"
 

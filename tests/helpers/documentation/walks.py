@@ -27,8 +27,8 @@ from tests.helpers.pages import text_of
 ON_A_GPU = "on a machine with a GPU"
 NEEDS_TORCH = "# needs torch"
 _TORCH = (
-    "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec",
-    "numpy", "numpy.libs",
+    "torch", "torch-*.dist-info", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
+    "filelock", "fsspec", "numpy", "numpy.libs",
 )  # fmt: skip
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`([\w./-]+)`:\s*\Z")
@@ -135,9 +135,9 @@ def link_torch(folder: Path) -> Path:
     """Put this environment's torch, and what that imports, into a folder."""
     folder.mkdir(exist_ok=True)
     for name in _TORCH:
-        for found in (Path(path, name) for path in sys.path if Path(path, name).is_dir()):
-            if not (folder / name).exists():
-                (folder / name).symlink_to(found)
+        for found in (found for path in sys.path for found in Path(path).glob(name)):
+            if not (folder / found.name).exists():
+                (folder / found.name).symlink_to(found)
     return folder
 
 
