@@ -23,7 +23,7 @@ WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 C_FILES = $(shell find loader/native build emulator tests -name '*.[ch]' -o -name '*.cpp')
 
 TESTS = $(foreach room,$(ROOM),$(wildcard tests/$(room) src/precast/$(room)))
-MISSING_ROOMS = $(foreach room,$(ROOM),$(if $(wildcard tests/$(room) src/precast/$(room)),,$(room)))
+MISSING_ROOMS = $(strip $(foreach room,$(ROOM),$(if $(wildcard tests/$(room) src/precast/$(room)),,$(room))))
 PYTEST = $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 export TORCH_INDEX TORCH_CUDA

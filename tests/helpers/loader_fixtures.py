@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,10 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
 
     yield begin
     session.use(before)
+
+
+@pytest.fixture
+def plain_finders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No finder of distributions but Python's own: a test before may have imported setuptools, which brings another."""
+    finders = [f for f in sys.meta_path if f is PathFinder or not hasattr(f, "find_distributions")]
+    monkeypatch.setattr(sys, "meta_path", finders)

@@ -146,6 +146,7 @@ def test_a_described_host_is_asked_for_no_driver() -> None:
     assert machines.for_target("sm_90a") is machines.for_target("sm_90a"), "described once"
 
 
+@pytest.mark.usefixtures("plain_finders")
 def test_a_first_get_lists_the_installed_distributions_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listing them takes as long as all else of finding a cache."""
     listed: list[object] = []

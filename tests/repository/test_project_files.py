@@ -98,6 +98,8 @@ def test_a_room_that_does_not_exist_is_an_error() -> None:
     )
     assert done.returncode != 0
     assert "there is no room loader/nothing" in done.stderr
+    several = subprocess.run(["make", "room", "ROOM=cli loader/resolve build/test_kill.py"], cwd=ROOT, check=False)
+    assert several.returncode == 0
 
 
 def test_a_room_selects_its_tests_and_its_doctests() -> None:

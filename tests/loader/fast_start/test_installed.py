@@ -11,6 +11,8 @@ import pytest
 
 from precast.loader.fast_start.installed import Installed, has_other_finders
 
+pytestmark = pytest.mark.usefixtures("plain_finders")
+
 
 def test_it_sees_what_importlib_sees() -> None:
     assert not has_other_finders()
