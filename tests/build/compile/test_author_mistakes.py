@@ -12,7 +12,6 @@ KERNELS = """
 import torch
 import cutlass
 import cutlass.cute as cute
-import pytest
 from precast.kernels import kernel
 
 
