@@ -10,7 +10,6 @@ import ctypes
 import fcntl
 import functools
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
@@ -20,7 +19,7 @@ from precast.loader.contract.format.index import Runtime
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import LoadError
 from precast.loader.fast_start.installed import locate
-from precast.loader.fork_safe import ForkSafeLock, ForkWaits, OnceTable
+from precast.loader.fork_safe import ForkWaits, OnceTable
 from precast.loader.resolve.cache import Cache
 
 ENTRY = "__tvm_ffi_"
@@ -32,9 +31,9 @@ _RTLD_DI_LINKMAP = 2
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 _MEMORY = "/proc/self/fd/"
 _OPENED = "/proc/self/md/"  # the linker's name of what was opened there; there is no such folder
-# A free-threaded Python has no lock that a PyDLL could keep: another thread could fork in the middle of a dlopen, and
-# leave a child whose dynamic linker is half way through it.
-_LINKING = ForkWaits() if "t" in sys.abiflags else ForkSafeLock()
+# A fork waits for it. Otherwise another thread could fork between a dlopen and the change of the library's path, or, in
+# a free-threaded Python, in the middle of the dlopen, and the child would find the library half opened.
+_LINKING = ForkWaits()
 
 
 class Library(Immutable, eq=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -65,6 +66,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
 
 @pytest.fixture
 def plain_finders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No finder of distributions but Python's own: a test before may have imported setuptools, which brings another."""
+    """No finder of distributions but Python's own.
+
+    A test before may have imported setuptools, whose copy of importlib_metadata adds another and takes the method that
+    finds distributions from Python's.
+    """
     finders = [f for f in sys.meta_path if f is PathFinder or not hasattr(f, "find_distributions")]
     monkeypatch.setattr(sys, "meta_path", finders)
+    found = staticmethod(metadata.MetadataPathFinder.find_distributions)
+    monkeypatch.setattr(PathFinder, "find_distributions", found, raising=False)

@@ -154,6 +154,31 @@ def test_fork_while_threads_load(many: Path) -> None:
     )
 
 
+def test_fork_before_an_opened_library_has_its_own_path(many: Path) -> None:
+    """Until then it has a path that the child would take for another library's."""
+    run_alone(
+        FORKS + "import time\n"
+        "from precast.loader.launch import library\n"
+        "opened, rename = threading.Event(), library._rename\n"
+        "def late(handle):\n"
+        "    opened.set()\n"
+        "    time.sleep(0.3)\n"
+        "    rename(handle)\n"
+        "library._rename = late\n"
+        "thread = threading.Thread(target=check, args=(1,))\n"
+        "thread.start()\n"
+        "assert opened.wait(30)\n"
+        "child = os.fork()\n"
+        "library._rename = rename\n"
+        "if child == 0:\n"
+        "    check(1, 2)\n"
+        "    os._exit(0)\n"
+        "thread.join()\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0",
+        many,
+    )
+
+
 def test_spawned_workers(many: Path) -> None:
     run_alone(
         "import multiprocessing as m\n"
