@@ -28,8 +28,8 @@ class End:
     libraries: tuple[str, ...] = ()
 
 
-_ROOMS = ("plan", "store", "cache", "wheel", "link", "compile")
-_OWN = ("tests/loader", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
+_ROOMS = ("attached", "plan", "store", "cache", "wheel", "link", "compile")
+_OWN = ("tests/loader", "tests/attach", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
 _EXTRAS = "tools,cu13,attach,dask,emulate,hub,remote,export"
 _ALONE = ("loader", "emulator", "attach")  # folders of distributions of their own
 ENDS = {
@@ -52,12 +52,8 @@ def main(name: str, uv: str, work: Path, arguments: list[str]) -> int:
     if name == "lowest" and (untested := bounds_not_reached(pins.read_text())):
         print("\n".join(untested), file=sys.stderr)
         return 1
-    packages = [
-        *(word for folder in _ALONE for word in ("-e", f"./{folder}")),
-        "-e",
-        f".[{end.extras}]",
-        *end.libraries,
-    ]
+    own = (*(f"./{folder}" for folder in _ALONE), f".[{end.extras}]")
+    packages = [*(word for one in own for word in ("-e", one)), *end.libraries]
     make = [sys.executable, str(ROOT / ".ci" / "environment.py"), "--torch", str(work / name), "--", *packages]
     made = subprocess.run(make, env={**os.environ, "CONSTRAINTS": str(pins)}, cwd=ROOT, check=False)
     test = [str(work / name / "bin" / "python"), "-m", "pytest", "-m", "not slow", *end.tests, *arguments]
@@ -69,11 +65,8 @@ def resolve(end: End, uv: str) -> str:
     fixed = re.findall(rf"^(?:{'|'.join(PINNED)})==.*$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     own = [*(f"./{folder}" for folder in _ALONE), f".[{end.extras}]"]
     words = [uv, "pip", "compile", "-q", "--resolution", end.resolution, "--python", sys.executable]
-    left_out = [
-        word
-        for name in ("precast", *(f"precast-{folder}" for folder in _ALONE), *PINNED)
-        for word in ("--no-emit-package", name)
-    ]
+    names = ("precast", *(f"precast-{folder}" for folder in _ALONE), *PINNED)
+    left_out = [word for name in names for word in ("--no-emit-package", name)]
     command = [*words, "--no-annotate", "--no-header", *left_out, "-"]
     # Without torch, whose metadata asks for the newest CUDA; the libraries ask for it, and get the pinned one.
     asked = [*own, *end.libraries, *(fixed if end.libraries else ())]
