@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.attached import PACKAGE, write_library
+from tests.helpers.loader_fixtures import cache, native, path, use
+
+__all__ = ["cache", "native", "path", "use"]
 
 
 @pytest.fixture
