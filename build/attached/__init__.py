@@ -1,6 +1,6 @@
 """Kernels of attached libraries: manifests of recordings, and programs that are run to find out what they request.
 
-This and ``precast.build.child.attached`` are all of the builder that needs precast-attach.
+All of the builder that needs precast-attach is here, in ``build.child.attached`` and in ``build.child.facts``.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from typing import Any
 from precast.attach.library import library_named
 from precast.attach.recordings.provenance import FACTS, NATIVE_CALL, RETURNS
 from precast.attach.recordings.return_structure import structure_of
-from precast.build.child.attached.kernel_facts import kernel_facts
 from precast.build.child.compiler.capture import Caught
 from precast.build.child.compiler.select_objects import Refused
+from precast.build.child.facts.kernel_facts import kernel_facts
 from precast.build.child.observe.observer import Observer
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.contract.format.several_objects import MOST

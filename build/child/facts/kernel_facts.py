@@ -27,9 +27,9 @@ from precast.attach.fact_check import source_digest
 from precast.attach.guards import folder_of
 from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
 from precast.attach.seams.compile_sites import function_of
-from precast.build.child.attached.object_state import attributes_of, attributes_of_class
-from precast.build.child.attached.reach import Reach, reach_of
-from precast.build.child.attached.steady_globals import is_steady, origin_of
+from precast.build.child.facts.object_state import attributes_of, attributes_of_class
+from precast.build.child.facts.reach import Reach, reach_of
+from precast.build.child.facts.steady_globals import is_steady, origin_of
 
 Request = tuple[str, str, str]
 """A request: its kind, what was requested, and the file of the code that made it."""
