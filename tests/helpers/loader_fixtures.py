@@ -1,5 +1,5 @@
-"""Fixtures of the tests of the loader and of attach: compiled libraries, a small cache on disk, a session that uses some
-caches, and a little library to attach."""
+"""Fixtures of the tests of the loader and of attach: compiled libraries, a small cache on disk, a session that uses
+some caches, and a little library to attach."""
 
 from __future__ import annotations
 
