@@ -61,8 +61,8 @@ class Linker:
         foreign = [name for name in elf.needed(library) if name not in known]
         if found := [*foreign, *elf.search_paths(library)]:
             raise LinkError(
-                f"{self._toolchain.ld} added {', '.join(found)} to the library of {symbol}: use the distribution's linker"
-                " (binutils), without a wrapper or a configuration that adds libraries or search paths"
+                f"{self._toolchain.ld} added {', '.join(found)} to the library of {symbol}: use the distribution's"
+                " linker (binutils), without a wrapper or a configuration that adds libraries or search paths"
             )
 
     def _explained(self, error: LinkError, code: bytes, symbol: str) -> LinkError:
