@@ -62,7 +62,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False, symlinks=True)
     packages = next(folder.glob("lib/python3*/site-packages"))
     (packages / "_precast_loader.pth").write_text(f"{ROOT / 'src'}\n")
-    (packages / "precast_attach.pth").write_bytes((ROOT / "loader" / "precast_attach.pth").read_bytes())
+    (packages / "precast_attach.pth").write_bytes((ROOT / "attach" / "precast_attach.pth").read_bytes())
     return folder / "bin" / "python"
 
 
