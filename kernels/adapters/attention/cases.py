@@ -169,19 +169,16 @@ def attend(
     k: Any,
     v: Any,
     sink: Any,
-    *,
-    before: int = 0,
-    of: int | None = None,
 ) -> tuple[Any, Any]:
     """Values ``[queries, heads, size]`` and logarithms ``[heads, queries]`` of one key head of one sequence.
 
-    The keys are ``of`` so many, behind those ``before`` them; where a query sees none of them, its values are zeros.
+    A query that sees no key has zeros.
     """
     import torch
 
     queries, keys = len(q), len(k)
-    row = torch.arange(queries, device=q.device).unsqueeze(1) + ((keys if of is None else of) - queries)
-    column = torch.arange(keys, device=q.device) + before
+    row = torch.arange(queries, device=q.device).unsqueeze(1) + (keys - queries)
+    column = torch.arange(keys, device=q.device)
     hidden = torch.zeros((queries, keys), dtype=torch.bool, device=q.device)
     if config["causal"]:
         hidden |= column > row
