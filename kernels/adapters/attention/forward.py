@@ -157,7 +157,6 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     op="attention",
     imports=[library.INTERFACE],
     targets=library.TARGETS,
-    supports=supports,
     problems=cases.problems,
     inputs=cases.inputs,
     outputs=["out", "lse"],

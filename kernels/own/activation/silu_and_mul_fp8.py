@@ -87,16 +87,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 @kernel(
     op="silu_and_mul_fp8",
     targets=["sm_90+"],
-    supports=supports,
     problems=partial(row_cases.problems, key="width", pad=_STEP),
-    large=large,
-    inputs=inputs,
     outputs=["out", "scale"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["zero"],  # a largest value drops NaN
-    cost=cost,
-    peer=peer,
 )
 def silu_and_mul_fp8(dtype: DType, width: int, threads: Tuned[int] = 128, unroll: Tuned[int] = 2) -> Any:
     """``silu_and_mul_fp8(x, out, scale)``: SiLU of the first half of ``x`` times the second half, as float8.

@@ -168,17 +168,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 @kernel(
     op="mla_decode",
     targets=["sm_90a"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    large=large,
     outputs=["out", "lse"],
     workspace=["out_parts", "lse_parts"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["nan", "zero", "denormal"],  # infinity times a weight that is zero in float32 only
-    cost=cost,
-    peer=peer,
 )
 def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int] = 64) -> Any:
     """Attention of one token a sequence to latents: ``kernel(q=q, cache=cache, page_table=page_table,

@@ -185,15 +185,9 @@ def cost(config: Config, problem: Problem) -> Cost:
 @kernel(
     op="rotary_paged",
     targets=["sm_90+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
     outputs=["q", "k_cache", "v_cache"],
     in_place=["k_cache", "v_cache"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["nan", "zero"],  # no denormal scale: its reciprocal is infinite
-    cost=cost,
 )
 def rotary_paged(
     dtype: DType,

@@ -61,9 +61,9 @@ def exchanged(config: Config, rank: int, owned: Sequence[Mapping[str, Any]]) -> 
     }
 
 
-def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum in float32, in the order of the ranks: the same for each of them."""
-    first, *others = (x.float() for x in values["x"])
+    first, *others = (x.float() for x in inputs["x"])
     return {"out": [sum(others, first)] * (1 + len(others))}
 
 
@@ -85,14 +85,8 @@ def cost(config: Config, problem: Problem) -> Cost:
 @kernel(
     op="all_reduce",
     targets=["sm_80+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
     outputs=["out"],
     workspace=["signals"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
     ranks=Ranks(count=lambda config: configs.integer(config, "world"), exchanged=exchanged),
 )
 def all_reduce(dtype: DType, world: int, shots: Literal[1, 2] = 1) -> Any:

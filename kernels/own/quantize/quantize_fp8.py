@@ -57,13 +57,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     supports=blocks.supports,
     problems=blocks.problems,
     large=blocks.large,
-    inputs=inputs,
     outputs=["out", "scale"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["zero", "denormal"],  # a largest value drops NaN
     cost=partial(blocks.cost, flops=3),
-    peer=peer,
 )
 def quantize_fp8(
     dtype: DType,
