@@ -179,9 +179,9 @@ class Declaration:
         >>> Declaration(op="norm", keys=()).verified_by(part).verifiable
         True
         """
-        own = {f.name: getattr(part, f.name) for f in fields(part)}
-        problems = own.pop("problems")
-        return replace(self, problems=lambda config: problems, **own)
+        values = {f.name: getattr(part, f.name) for f in fields(part)}
+        problems = values.pop("problems")
+        return replace(self, problems=lambda config: problems, **values)
 
     @property
     def verifiable(self) -> bool:

@@ -92,9 +92,9 @@ class Resident(FlashAttentionForwardSm90):
             logs = seqlen.offset_batch_Q(mLSE, batch_idx, dim=2)[None, head_idx]
             if lane % 4 == 0:
                 for i in cutlass.range_constexpr(cute.size(lse)):
-                    own = row + lane // 4 + i * 8
-                    if own < left:
-                        logs[(self._place(m_block * self.tile_m + own),)] = lse[i]
+                    tile_row = row + lane // 4 + i * 8
+                    if tile_row < left:
+                        logs[(self._place(m_block * self.tile_m + tile_row),)] = lse[i]
         cute.arch.sync_warp()  # before the next tile's results or weights come here
 
     @cute.jit
@@ -105,14 +105,16 @@ class Resident(FlashAttentionForwardSm90):
         wide = self.tile_hdimv // _VECTOR
         for i in cutlass.range_constexpr(_ROWS * wide // cute.arch.WARP_SIZE):
             vector = i * cute.arch.WARP_SIZE + lane
-            own, column = row + vector // wide, vector % wide
-            if own < left and (const_expr(not self.check_hdim_v_oob) or column * _VECTOR < cute.size(out, mode=[1])):
-                source = cute.local_tile(staged, (1, _VECTOR), (own, column))
-                held = cute.make_rmem_tensor((_VECTOR,), self.dtype)
-                cute.autovec_copy(cute.make_tensor(source.iterator, cute.make_layout(_VECTOR)), held)
-                start = cute.crd2idx((self._place(m_block * self.tile_m + own), column * _VECTOR), out.layout)
+            tile_row, column = row + vector // wide, vector % wide
+            if tile_row < left and (
+                const_expr(not self.check_hdim_v_oob) or column * _VECTOR < cute.size(out, mode=[1])
+            ):
+                source = cute.local_tile(staged, (1, _VECTOR), (tile_row, column))
+                values = cute.make_rmem_tensor((_VECTOR,), self.dtype)
+                cute.autovec_copy(cute.make_tensor(source.iterator, cute.make_layout(_VECTOR)), values)
+                start = cute.crd2idx((self._place(m_block * self.tile_m + tile_row), column * _VECTOR), out.layout)
                 target = cute.make_tensor((out.iterator + start).align(16), cute.make_layout(_VECTOR))
-                cute.autovec_copy(held, target)
+                cute.autovec_copy(values, target)
 
     def _place(self, row: Int32) -> Any:
         """The coordinate of a row of a head's queries."""

@@ -127,15 +127,15 @@ class DenseRounds(Rounds):
         """The tile of this round."""
         params = self.params
         section, rest = divmod(self.tile, params.by_section_tiles)
-        height, own = Int32(0), Int32(0)
+        height, head_in_section = Int32(0), Int32(0)
         if section < params.whole:
-            height, own = divmod(rest, params.by_section)
+            height, head_in_section = divmod(rest, params.by_section)
         else:
-            height, own = divmod(rest, params.by_rest)
+            height, head_in_section = divmod(rest, params.by_rest)
         rising = const_expr(not params.falling) or (params.sections - section) % 2 == 0
         if not rising:
             height = params.heights - 1 - height
-        batch, head = divmod(section * params.section + own, params.by_head)
+        batch, head = divmod(section * params.section + head_in_section, params.by_head)
         return WorkTileInfo((Int32(height), Int32(head), Int32(batch), Int32(0)), self.tile < params.tiles)
 
 

@@ -29,7 +29,7 @@ class Heads:
         return self.size // (2 * VECTOR)
 
     @property
-    def turned(self) -> int:
+    def rotating_lanes(self) -> int:
         """How many of them rotate what they take."""
         return self.rotated // (2 * VECTOR)
 
@@ -69,7 +69,7 @@ class Heads:
         >>> [Heads(1, 1, 64, 32, 128).beyond(lane) for lane in range(4)]
         [0, 0, 1, 1]
         """
-        return (lane + self.lanes - self.turned) // self.lanes
+        return (lane + self.lanes - self.rotating_lanes) // self.lanes
 
     def first(self, lane: Any) -> Any:
         """The first element of a lane's first vector in its head.

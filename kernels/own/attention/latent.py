@@ -77,7 +77,7 @@ class Latent:
         """
         return (length + self.keys - 1) // self.keys
 
-    def share(self, steps: Any, split: Any, splits: Any) -> tuple[Any, Any]:
+    def steps_of_split(self, steps: Any, split: Any, splits: Any) -> tuple[Any, Any]:
         """The first step of a split, and how many follow from there; splits differ by one at most.
 
         >>> [Latent(keys=64, page=64).share(5, split, 3) for split in range(3)]

@@ -24,12 +24,12 @@ class Exchange:
     shots: int
     vector: int
     threads: int = 512
-    most: int = 64  # blocks: enough to fill the links between GPUs, and never so many that some wait for a place
+    max_blocks: int = 64  # blocks: enough to fill the links between GPUs, and never so many that some wait for a place
 
     @property
     def signal_bytes(self) -> int:
         """What a rank's signals take: one from each rank to each block."""
-        return self.most * self.world * SIGNAL_BYTES
+        return self.max_blocks * self.world * SIGNAL_BYTES
 
     @property
     def sharers(self) -> int:

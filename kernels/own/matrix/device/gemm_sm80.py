@@ -52,7 +52,7 @@ class GemmSm80(StagedGemm):
         return read_matrices(stage + side.at(along + down, k + right), transposed=not side.contiguous_k)
 
     @cute.jit
-    def leave(self, held: cute.Pointer, sums: cute.Tensor) -> None:
+    def stage_sums(self, held: cute.Pointer, sums: cute.Tensor) -> None:
         """Leave this thread's sums in shared memory, rounded."""
         group, member = cute.arch.lane_idx() >> 2, cute.arch.lane_idx() & 3
         top, left = self.staging.corner(cute.arch.make_warp_uniform(cute.arch.warp_idx()))
@@ -73,7 +73,7 @@ class GemmSm80(StagedGemm):
     ) -> None:
         """Store the tile by way of shared memory."""
         held = cute.recast_ptr(shared, dtype=self.out_dtype)
-        self.leave(held, sums)
+        self.stage_sums(held, sums)
         cute.arch.sync_threads()
         self.write(held, to, row, column)
 

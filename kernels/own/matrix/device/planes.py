@@ -45,7 +45,7 @@ def plane(tensor: Any, number: Any, align: int) -> Any:
 
 def _planes(tensor: Any, row: int, column: int) -> Any:
     shape, stride = tuple(tensor.shape), tuple(tensor.stride)
-    count, apart = (shape[0], stride[0]) if len(shape) == 3 else (1, 0)
+    count, plane_stride = (shape[0], stride[0]) if len(shape) == 3 else (1, 0)
     shape, stride = shape[-2:], stride[-2:]
-    layout = cute.make_layout((shape[row], shape[column], count), stride=(stride[row], stride[column], apart))
+    layout = cute.make_layout((shape[row], shape[column], count), stride=(stride[row], stride[column], plane_stride))
     return cute.make_tensor(tensor.iterator, layout)

@@ -27,13 +27,13 @@ def multiply_f64(shape: tuple[int, int, int], a: Any, b: Any, sums: Any) -> Any:
     m, n, k = shape
     counts = {"w": m * n // 32, "a": m * k // 32, "b": k * n // 32}
     first_b, first_c = counts["a"], counts["a"] + counts["b"]
-    listed = (
+    operand_lists = (
         ", ".join(f"{{$w{i}}}" for i in range(counts["w"])),
         ", ".join(f"{{$r{i}}}" for i in range(first_b)),
         ", ".join(f"{{$r{i}}}" for i in range(first_b, first_c)),
         ", ".join(f"{{$r{i}}}" for i in range(first_c, first_c + counts["w"])),
     )
-    operands = ", ".join(f"{{{part}}}" for part in listed)
+    operands = ", ".join(f"{{{part}}}" for part in operand_lists)
     return cute.arch.inline_ptx(
         f"mma.sync.aligned.m{m}n{n}k{k}.row.col.f64.f64.f64.f64 {operands};",
         write_only_types=[cutlass.Float64] * counts["w"],

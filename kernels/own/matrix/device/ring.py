@@ -76,9 +76,9 @@ class Ring:
         else:
             lines, width, pitch = matrix.shape[1], matrix.shape[0], matrix.stride[1]
             first, left = step * side.depth, start
-        whole = first + side.lines <= lines and left + side.width <= width
+        interior = first + side.lines <= lines and left + side.width <= width
         source = matrix.iterator + (cutlass.Int64(first + line) * pitch + (left + position))
-        if whole:
+        if interior:
             for i in cutlass.range_constexpr(side.copies(self.staging.threads)):
                 down, right = side.later_copy(i, self.staging.threads)
                 target = to + side.offset(line + down, position + right)
