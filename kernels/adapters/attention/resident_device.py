@@ -74,7 +74,7 @@ class Resident(FlashAttentionForwardSm90):
         head_idx: Int32,
         batch_idx: Int32,
     ) -> None:
-        """Store a warp's rows: through shared memory, so that each row leaves as a whole."""
+        """Store a warp's rows: through shared memory, so that each row is written contiguously."""
         rounded = cute.make_fragment_like(acc_O, self.dtype)
         rounded.store(acc_O.load().to(self.dtype))
         staged = cute.make_tensor(sO.iterator + self.tile_m * self.tile_hdim, sO.layout)

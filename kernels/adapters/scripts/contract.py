@@ -208,9 +208,7 @@ class _Kernel:
         if device != "cpu":
             return self.declaration.inputs(config, problem, device=device, seed=seed)
         threads = torch.get_num_threads()
-        torch.set_num_threads(
-            1
-        )  # a worker is forked after it has run this: threads of torch would be waited for in vain
+        torch.set_num_threads(1)  # a worker is forked after it has run this: waiting for torch's threads would deadlock
         try:
             with (
                 torch._C.DisableTorchFunction()

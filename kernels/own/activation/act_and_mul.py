@@ -1,4 +1,4 @@
-"""``act_and_mul``: an activation of one half of a row, times the other half: SwiGLU and GEGLU behind a product.
+"""``act_and_mul``: an activation of one half of a row, times the other half: SwiGLU and GEGLU after a product.
 
 ``gemm_gated`` does this in the product itself. With few rows the two kernels may be faster than the one.
 """

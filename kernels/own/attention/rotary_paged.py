@@ -1,6 +1,6 @@
 """``rotary_paged``: rotary position embedding of queries and keys, with keys and values written into a paged cache.
 
-It stands between the product that makes queries, keys and values and the attention: one launch for each layer.
+It runs between the product that makes queries, keys and values and the attention: one launch for each layer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How ranks share a vector of numbers and meet each other: index arithmetic, for device code and tests alike."""
+"""How ranks divide a vector and signal to each other: index arithmetic, for device code and tests alike."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Exchange:
         return self.each(n) * rank * (self.shots - 1)
 
     def signal(self, block: Any, sender: Any) -> Any:
-        """Where in a rank's signals one from another rank's block stands, in bytes.
+        """The offset in bytes, among a rank's signals, of the signal from another rank's block.
 
         >>> Exchange(world=4, shots=1, vector=8).signal(2, 3)
         44

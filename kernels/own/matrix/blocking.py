@@ -186,7 +186,7 @@ class Blocking:
     def first_octet(self, k_slice: Any) -> Any:
         """The first group of 8 of the second side that a block adds up and stores; the next block's is the end.
 
-        >>> [Blocking(tokens=40, rows=64, depth=64, swap=True, split=2).first_eight(share) for share in range(3)]
+        >>> [Blocking(tokens=40, rows=64, depth=64, swap=True, split=2).first_octet(k_slice) for k_slice in range(3)]
         [0, 2, 5]
         """
         return k_slice * (self.second // 8) // self.split
@@ -216,7 +216,7 @@ class Blocking:
         with the same slice of k and the same weights, or the same tokens.
 
         >>> one = Blocking(tokens=64, rows=64, depth=64, swap=True, along=2, across=2)
-        >>> [tuple(map(bin, one.receivers(0, neighbour))) for neighbour in range(2)]
+        >>> [tuple(map(bin, one.receivers(0, rank))) for rank in range(2)]
         [('0b11', '0b101'), ('0b11', '0b1010')]
         """
         weights = sum(1 << self.split * i for i in range(self.along))
@@ -263,7 +263,7 @@ class Blocking:
         Tiles of the same weights have consecutive numbers, so that all but the first find them in the L2 cache.
 
         >>> one = Blocking(tokens=16, rows=64, depth=64, swap=True, along=2, across=2)
-        >>> [one.position(0, neighbour, 3) for neighbour in range(4)], one.position(4, 1, 3)
+        >>> [one.position(0, rank, 3) for rank in range(4)], one.position(4, 1, 3)
         ([(0, 0), (1, 0), (0, 1), (1, 1)], (3, 2))
         """
         token_tile = number % token_clusters * self.along + cta_rank % self.along
@@ -274,7 +274,7 @@ class Blocking:
         """Steps of a block, which takes every ``split``-th one, beginning with its slice's; none where k is short.
 
         >>> blocking = Blocking(tokens=16, rows=64, depth=64, swap=True, split=4)
-        >>> [blocking.steps(64 * 5 + 8, share) for share in range(4)]
+        >>> [blocking.steps(64 * 5 + 8, k_slice) for k_slice in range(4)]
         [2, 2, 1, 1]
         """
         return ((k + self.depth - 1) // self.depth + self.split - 1 - k_slice) // self.split

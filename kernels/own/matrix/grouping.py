@@ -163,7 +163,7 @@ class Grouping:
         8 tokens.
 
         >>> grouping = Grouping(tokens=64, rows=128, width=2)
-        >>> [grouping.turned(thread) for thread in (0, 1, 8, 16, 32)]
+        >>> [grouping.matrix_address(thread) for thread in (0, 1, 8, 16, 32)]
         [(0, 0), (1, 0), (0, 8), (8, 0), (0, 16)]
         """
         lane = thread % WARP

@@ -62,7 +62,7 @@ def _capacity(config: Config, problem: Problem) -> int:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument by name. Entries are of the experts that stand here, and of some after these."""
+    """Every argument by name. Entries are of this rank's experts, and of some after these."""
     tokens, k, experts = problem["tokens"], problem["k"], configs.integer(config, "experts")
     ids = routing.routes(tokens, k, experts, device=device, seed=seed)
 

@@ -1,6 +1,6 @@
 """``fused_add_rmsnorm``: the residual of a layer is added up, and its norm taken, in one kernel.
 
-As FlashInfer's ``fused_add_rmsnorm``, but the norm may be stored elsewhere, and the kernel behind it is made ready as
+As FlashInfer's ``fused_add_rmsnorm``, but the norm may be stored elsewhere, and the next kernel is made ready as
 soon as this one has begun: with few rows, that one can load its weights in the meantime.
 """
 

@@ -73,7 +73,7 @@ def quantize_fp8(
     ``x`` is ``[rows, width]``, and ``out`` the same of ``float8_e4m3fn``; row strides are their own, and keep rows
     aligned to 16 bytes. ``scale`` is float32: the largest size of a value over 448, of each row (``block: token``),
     ``[rows]``, or of every 128 columns of a row (``block: 128``), ``[width / 128, rows]``, where the scales of
-    neighbouring rows lie side by side, at any stride between blocks of columns. A scale is at least 1e-10 / 448. Values
+    neighbouring rows are contiguous, with any stride between blocks of columns. A scale is at least 1e-10 / 448. Values
     are clamped, and NaN stays NaN. ``unroll`` counts for blocks alone.
     """
     if block == "token":

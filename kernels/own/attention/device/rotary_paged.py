@@ -71,7 +71,7 @@ class RotaryPaged:
         token = heads.token(block)
         if token < qkv.shape[0]:
             index = heads.index(block, thread)
-            # Lanes without a share of their own read the last one's, and write nothing.
+            # Lanes past the last head read the last lane's vectors, and write nothing.
             safe = cutlass.min(index, heads.total - 1)
             head, lane = heads.head(safe), heads.lane(safe)
             first, second = heads.first(lane), heads.second(lane)

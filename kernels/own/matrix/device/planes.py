@@ -12,7 +12,7 @@ _MODES = {"a": "mk", "b": "kn", "out": "mn"}
 
 
 def stand_ins(dtypes: Any, majors: Any, align: int, *, batched: bool = False) -> list[Any]:
-    """Tensors that stand for the caller's ``a``, ``b`` and ``out``. A dimension is one symbol wherever it appears, so
+    """Placeholders of the caller's ``a``, ``b`` and ``out``. A dimension is one symbol wherever it appears, so
     that a call with shapes that do not fit together is refused; bases and lines are aligned, and strides free."""
     sizes = {name: cute.SymInt(32, symbol=name) for name in "lmnk"}
 

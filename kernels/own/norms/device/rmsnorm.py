@@ -75,7 +75,7 @@ class RmsNorm(Rows):
 
 @cute.jit
 def squares(total: cutlass.Float32, vectors: cute.Tensor) -> Any:
-    """The sum of the squares of what a lane holds, added to what it found."""
+    """The sum of the squares of a lane's vectors, added to its sum of earlier groups."""
     values = vectors.load().to(cutlass.Float32)
     return (values * values).reduce(cute.ReductionOp.ADD, total, 0)
 

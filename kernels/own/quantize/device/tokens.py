@@ -37,7 +37,7 @@ class TokenQuantizer(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
+            # Lanes without a row read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
             vectors = self.registers(x.element_type)

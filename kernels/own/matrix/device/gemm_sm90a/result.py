@@ -179,7 +179,7 @@ class GemmResult:
             values = cute.make_rmem_tensor(4 * count, self.out_dtype)
             for i in cutlass.range_constexpr(4 * count):
                 values[i] = sums[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
-            first, second = eight + matrix % 2, j - begin + matrix // 2  # in eights
+            first, second = eight + matrix % 2, j - begin + matrix // 2  # in units of 8
             token, column = (second * 8 + line, first) if blocking.swap else (first * 8 + line, second)
             cute.copy(atom, values, self.vector(staged, self.offset(token, column), 4 * count))
 
