@@ -9,8 +9,10 @@ import cutlass.cute as cute
 
 
 def copy_async(to: Any, source: Any, size: int, read: Any = None) -> None:
-    """Start to copy ``size`` bytes to shared memory. With ``read``, only so many are read, and the rest are zeros. If it
-    is 0, the source is not accessed, so that it may point past the end of a matrix."""
+    """Start to copy ``size`` bytes to shared memory. With ``read``, only so many are read, and the rest are zeros.
+
+    If ``read`` is 0, the source is not accessed, so that it may point past the end of a matrix.
+    """
     kind = "cg" if size == 16 else "ca"
     read_size, more = ("", []) if read is None else (", {$r2}", [read])
     text = f"cp.async.{kind}.shared.global.L2::128B [{{$r0}}], [{{$r1}}], {size}{read_size};"
