@@ -209,6 +209,7 @@ def test_beside_quack_which_patches_the_compiler(tmp_path: Path, monkeypatch: py
     alone = build(tmp_path / "alone", Surroundings())
     quack = (
         '  - compile: "quack.softmax:Softmax.compile"\n    op: quack.softmax\n'
+        '    env: {QUACK_CACHE_ENABLED: "0"}\n'
         "    config: {dtype: cutlass.BFloat16, out_dtype: cutlass.BFloat16, N: 1024}\n"
     )
     beside = build(tmp_path / "beside", Surroundings(jobs=1, backwards=True), more=quack)
