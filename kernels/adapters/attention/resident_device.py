@@ -1,4 +1,4 @@
-"""FlashAttention-4's forward pass for Hopper with blocks that stay, and with shapes of tiles that the library fixes."""
+"""FlashAttention-4's forward pass for Hopper with persistent blocks, and with tile shapes that the library fixes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _ROWS = 16  # of the accumulators that a warp has
 class Resident(FlashAttentionForwardSm90):
     """The library's kernel, whose blocks take tile after tile.
 
-    The results of a tile get shared memory of their own, where the next tile's queries arrive meanwhile, and each warp
-    stores its rows by itself: no warp waits for another one at the end of a tile.
+    The results of a tile have separate shared memory, so that the next tile's queries can be loaded meanwhile. Each
+    warp stores its own rows: no warp waits for another one at the end of a tile.
     """
 
     @property
     def use_tma_O(self) -> bool:
-        """Never: a warp has too few rows for a copy of the whole tile."""
+        """False: each warp stores its rows, which are fewer than a TMA copy of the whole tile writes."""
         return False
 
     @use_tma_O.setter
     def use_tma_O(self, value: bool) -> None:
-        """The library's choice is left out."""
+        """Ignores the library's choice."""
 
     def _get_shared_storage_cls(self) -> Any:
-        """The library's storage, with the results behind the queries, or in the place of the weights."""
+        """The library's storage, with the results after the queries, or in place of the weights."""
         queries, weights = cute.cosize(self.sQ_layout), 0
         results = cute.cosize(self.sO_layout)
         if const_expr(self.sP_layout is not None):
@@ -95,7 +95,7 @@ class Resident(FlashAttentionForwardSm90):
                     tile_row = row + lane // 4 + i * 8
                     if tile_row < left:
                         logs[(self._place(m_block * self.tile_m + tile_row),)] = lse[i]
-        cute.arch.sync_warp()  # before the next tile's results or weights come here
+        cute.arch.sync_warp()  # all lanes have read the staged rows before the next tile overwrites them
 
     @cute.jit
     def _store_rows(
