@@ -47,29 +47,29 @@ def with_module_functions(
     {'cost': None, 'tile': None}
     """
     left_out = [name for name, value in written.items() if value is ...]
-    found = {**written, **dict.fromkeys(left_out)}
+    functions = {**written, **dict.fromkeys(left_out)}
     plain = inspect.unwrap(function)
     if not isinstance(plain, FunctionType) or "<locals>" in plain.__qualname__:
-        return found  # a function inside of another, whose module is another's
+        return functions  # a function inside of another, whose module is another's
     defined = _defined_beside(plain)
     for name in left_out:
         if name in defined:
             _check(plain, name, defined)
-            found[name] = defined[name]
+            functions[name] = defined[name]
         else:
             _check_spelling(plain, name, defined, written)
-    if "reference" in left_out and found["reference"] is not None:
-        _check_complete(plain, {**found, "outputs": outputs})
-    return found
+    if "reference" in left_out and functions["reference"] is not None:
+        _check_complete(plain, {**functions, "outputs": outputs})
+    return functions
 
 
 def _defined_beside(function: FunctionType) -> dict[str, FunctionType]:
     """The functions that a function's module defines; none that it imports."""
-    values = list(function.__globals__.values())
-    functions = [
-        value for value in values if isinstance(value, FunctionType) and value.__module__ == function.__module__
-    ]
-    return {value.__name__: value for value in functions}
+    return {
+        name: value
+        for name, value in function.__globals__.items()
+        if isinstance(value, FunctionType) and value.__module__ == function.__module__
+    }
 
 
 def _check(function: FunctionType, name: str, defined: Mapping[str, FunctionType]) -> None:
@@ -100,9 +100,9 @@ def _check_spelling(
         )
 
 
-def _check_complete(function: FunctionType, found: Mapping[str, Any]) -> None:
+def _check_complete(function: FunctionType, functions: Mapping[str, Any]) -> None:
     """A reference without what it is compared on would never be used, and nothing would say so."""
-    missing = [name for name in ("problems", "inputs", "outputs") if not found[name]]
+    missing = [name for name in ("problems", "inputs", "outputs") if not functions[name]]
     if missing:
         raise DeclarationError(
             f"{name_of(function)}: its module has a reference, and verifying needs {' and '.join(missing)} too: "

@@ -173,7 +173,7 @@ class Rows:
     ) -> Any:
         """One pass over a row: ``total = step(total, group)``, with each group in turn loaded into ``values``.
 
-        A row in registers is there already. Of a staged row, each group is waited for, in every pass.
+        A row in registers is there already. Every pass waits for each group of a staged row.
         """
         if cutlass.const_expr(self.in_registers):
             total = step(total, 0)

@@ -138,7 +138,7 @@ class MoeSort:
         capacity: cutlass.Int32,
         store: cutlass.Constexpr,
     ) -> None:
-        """The entries of the 32 lanes. Of the lanes with the same expert, the last adds all to the expert's counter."""
+        """The entries of the 32 lanes. The last of the lanes with the same expert adds all of them to its counter."""
         peers = cute.arch.match_sync(_ALL, key)
         before = cutlass.Int32(cute.arch.popc(peers & cute.arch.lanemask_lt()))
         count = cutlass.Int32(cute.arch.popc(peers))
