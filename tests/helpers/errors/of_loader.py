@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from types import ModuleType, SimpleNamespace
-from typing import cast
+from types import ModuleType
 
 from precast import loader
 from precast.attach.attachment import Attachment
@@ -15,7 +14,6 @@ from precast.attach.compiler.dsl import Answers
 from precast.attach.deferred.module import Deferral, defer
 from precast.attach.guards import guard_of
 from precast.attach.recordings.keys import encode
-from precast.loader.contract.diagnostics.dump import Block
 from precast.loader.contract.diagnostics.requests import read_requests
 from precast.loader.contract.distribution.reference import read_reference
 from precast.loader.contract.format.program.host_program import Step
@@ -28,7 +26,6 @@ from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
 from precast.loader.transport.patience import PATIENCE
 from precast.loader.transport.web import Web
-from precast.loader.watch.memory import bytes_of
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER
@@ -116,13 +113,6 @@ def not_warmed_up(stage: Stage) -> None:
     warm_up(0, signature, Driver(ctypes.CDLL(str(stage.native.driver()))), 0)
 
 
-def gpu_failed(stage: Stage) -> object:
-    """The driver is a stand-in that reports an illegal access: provoking one needs a GPU, and ends its context."""
-    failing = SimpleNamespace(cuDevicePrimaryCtxRetain=lambda *_: 700)
-    driver = SimpleNamespace(handle=lambda ordinal: ordinal, library=failing)
-    return bytes_of([Block(address=4096, size=8, device=(2, 0))], 1000, lambda: cast(Driver, driver))
-
-
 def attach_not_installed(stage: Stage) -> object:
     stage.patch.setitem(sys.modules, "precast.attach", None)
     stage.patch.delitem(sys.modules, "precast.loader.attach", raising=False)
@@ -169,7 +159,7 @@ EXAMPLES: dict[str, Example] = {
     "PCL00": no_narrower_class, "PCL01": config, "PCL02": target, "PCL03": format_, "PCL04": cache,
     "PCL05": integrity, "PCL06": op, "PCL07": variant, "PCL08": load, "PCL09": launch, "PCL10": frozen,
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
-    "PCL15": gpu_failed, "PCL16": fetch, "PCL17": attach_not_installed,
+    "PCL16": fetch, "PCL17": attach_not_installed,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
     "PCA05": deferred_import_failed,
 }  # fmt: skip

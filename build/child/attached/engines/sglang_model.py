@@ -23,11 +23,11 @@ _HOOK = "precompile_kernels_after_loading"
 
 def main() -> None:
     """Call the hook of the model's class."""
-    given = options()
-    data = json.loads((given.model / "config.json").read_text())
+    parsed = options()
+    data = json.loads((parsed.model / "config.json").read_text())
     names = data.get("architectures") or []
     with step("SGLang's configuration"):
-        publish(given.model, given.tensor_parallel, dict(given.option))
+        publish(parsed.model, parsed.tensor_parallel, dict(parsed.option))
         importlib.import_module("sglang.srt.layers.quantization.unquant").initialize_bf16_gemm_config()
     with step(f"the model's class ({', '.join(names)})"):
         owner, name = importlib.import_module("sglang.srt.models.registry").ModelRegistry.resolve_model_cls(names)
@@ -46,9 +46,9 @@ def publish(model: Path, tensor_parallel: int, more: Mapping[str, Any]) -> None:
     for name in more:
         if name not in inspect.signature(arguments).parameters:
             raise ConfigError(f"SGLang has no option {name!r}: use the names of its ServerArgs")
-    given = {"model_path": str(model), "load_format": "dummy", "skip_tokenizer_init": True, "tp_size": tensor_parallel}
+    fields = {"model_path": str(model), "load_format": "dummy", "skip_tokenizer_init": True, "tp_size": tensor_parallel}
     context = importlib.import_module("sglang.srt.runtime_context")
-    context.publish(arguments(**{**given, **more}), role="scheduler")
+    context.publish(arguments(**{**fields, **more}), role="scheduler")
 
 
 def without_layers(owner: type, config: Mapping[str, Any]) -> Any:

@@ -45,14 +45,14 @@ _CHOOSERS = {
 
 def main() -> None:
     """Start the engine, and run its batches."""
-    given = options()
+    parsed = options()
     with tempfile.TemporaryDirectory(prefix="precast-") as caches:
         os.environ.update({**_ENVIRONMENT, **os.environ})
         os.environ.update(dict.fromkeys(_CACHES, caches))
         stand_in_for_memory()
-        config = engine_config(str(given.model), given.tensor_parallel, dict(given.option))
+        config = engine_config(str(parsed.model), parsed.tensor_parallel, dict(parsed.option))
         with importlib.import_module("vllm.config").set_current_vllm_config(config):
-            _join_group(given.tensor_parallel)
+            _join_group(parsed.tensor_parallel)
             with step("the start of the engine, and all of its batches"), _chosen() as choices:
                 engine = start(config)
                 say(f"{requested()} keys of the engine's start")
@@ -68,7 +68,7 @@ def engine_config(model: str, tensor_parallel: int, more: Mapping[str, Any]) -> 
         if name not in names:
             raise ConfigError(f"vLLM has no option {name!r}: use the names of its EngineArgs")
     usage = importlib.import_module("vllm.usage.usage_lib").UsageContext.OPENAI_API_SERVER
-    given = {
+    fields = {
         "model": model,
         "tokenizer": model,
         "skip_tokenizer_init": True,
@@ -77,7 +77,7 @@ def engine_config(model: str, tensor_parallel: int, more: Mapping[str, Any]) -> 
         "disable_custom_all_reduce": True,
         "distributed_executor_backend": "mp" if tensor_parallel > 1 else None,
     }
-    config = arguments(**{**given, **more}).create_engine_config(usage)
+    config = arguments(**{**fields, **more}).create_engine_config(usage)
     config.compilation_config.mode = importlib.import_module(
         "vllm.config"
     ).CompilationMode.NONE  # it calls no other kernel
@@ -163,13 +163,13 @@ def _chosen() -> Iterator[Callable[[Limits], Iterable[Batch]]]:
         def replace(module: Any) -> None:
             choose = getattr(module, name)
 
-            def noted(**given: Any) -> Any:
-                others = {n: value for n, value in given.items() if n not in numbers}
+            def noted(**kwargs: Any) -> Any:
+                others = {n: value for n, value in kwargs.items() if n not in numbers}
                 calls.setdefault(
                     f"{module.__name__}{sorted(others.items())}",
                     lambda batch: choose(**others, **dict(zip(numbers, batch.numbers, strict=True))),
                 )
-                return choose(**given)
+                return choose(**kwargs)
 
             setattr(module, name, noted)
 
