@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.attach import activation
 from precast.attach.compiler import importers
-from precast.loader import activation
 from tests.helpers.source_tree import ROOT
 
 HIDDEN = f"""

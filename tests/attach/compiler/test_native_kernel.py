@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from precast.attach import host_values
+from precast.attach.compiler import host_values
 from precast.attach.compiler.native_kernel import NativeKernel
 from precast.attach.compiler.placeholder import NoCompiler
 from precast.attach.recordings.provenance import parse_defaults

@@ -39,7 +39,7 @@ class Source:
         arguments: Mapping[str, Any],
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
-        own: Callable[[Answers], Any] | None = None,
+        fallback: Callable[[Answers], Any] | None = None,
     ) -> Any:
         self.asked.append(dict(arguments))
         self.calls.append(call() if call else {})
