@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import precast.attach
 from precast import loader
@@ -23,7 +24,8 @@ def without_attach(folder: Path, *words: str) -> subprocess.CompletedProcess[str
 def test_the_door_has_the_names_of_attach() -> None:
     assert loader.attach.__all__ == precast.attach.__all__
     assert all(getattr(loader.attach, name) is getattr(precast.attach, name) for name in precast.attach.__all__)
-    assert loader.attach([]) is precast.attach.attached()
+    door: Any = loader.attach  # a module that can be called
+    assert door([]) is precast.attach.attached()
     assert prebuilt_executor.__module__ == "precast.attach.libraries.vllm"
 
 
