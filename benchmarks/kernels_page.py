@@ -47,7 +47,6 @@ the call and each argument.
 | `rotary_paged` | norms of heads, rotary embedding, the copy into the cache, its quantisation |
 | `fused_add_rmsnorm`; in place: `flashinfer.fused_add_rmsnorm` | an addition and a norm |
 | `rmsnorm_fp8` | an addition, a norm, and quantisation with a scale for each token |
-| `flashinfer.fused_add_rmsnorm_fp8` | the same, with one known scale |
 
 `gemm_gated` and `gemm_act` need `precast[quack]`. With few rows a better tile and `act_and_mul` may be faster than
 `gemm_gated`: measure both.

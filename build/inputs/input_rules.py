@@ -36,7 +36,7 @@ _UNSTEADY_FILES = ("temporary file", "system")
 _LISTING = re.compile(r"\.(dist|egg)-info/(?!METADATA$|PKG-INFO$)[^/]+$")
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # precast itself: the version in every key covers its changes. Its kernels are not in this list.
-_MACHINERY = ("build", "cli", "loader", "manifests")
+_MACHINERY = ("attach", "build", "cli", "loader", "manifests")
 
 
 @dataclass(frozen=True, slots=True, order=True)

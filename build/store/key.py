@@ -23,7 +23,6 @@ from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import Toolchain
 from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
-from precast.loader.attach import SHIPPED
 from precast.loader.contract.format.config import canonical
 from precast.loader.machine.facts import Answer
 
@@ -31,12 +30,12 @@ VERSION = 1  # raise it when a build makes something else out of the same inputs
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
-    "precast.kernels.adapters.seam",
+    "precast.build.child.attached.seam",
     "precast.kernels.adapters.fake_tensors",
-    "precast.loader.attach.hooks",
-    "precast.loader.contract.recordings.key_reader",
-    "precast.loader.contract.recordings.keys",
-    "precast.loader.contract.recordings.return_structure",
+    "precast.attach.seams.hooks",
+    "precast.attach.recordings.key_reader",
+    "precast.attach.recordings.keys",
+    "precast.attach.recordings.return_structure",
 )
 
 
@@ -72,15 +71,14 @@ def seam_digests(library: str) -> Mapping[str, str | None]:
     None stands for a library that this Python does not declare. Each file is read once, so that all keys of a build are
     of the same moment.
 
-    >>> "precast.loader.attach.libraries.quack" in seam_digests("quack"), seam_digests("unheard_of")["unheard_of"]
+    >>> "precast.attach.libraries.quack" in seam_digests("quack"), seam_digests("unheard_of")["unheard_of"]
     (True, None)
     """
-    declared = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
-    declared |= {entry.name: entry.module for entry in entry_points(group="precast.libraries")}
     digests: dict[str, str | None] = {module: _file_digest(module) for module in _SEAM}
-    if library in declared:
-        return {**digests, declared[library]: _file_digest(declared[library])}
-    return {**digests, library: None}
+    shipped = f"precast.attach.libraries.{library}"
+    declared = {entry.name: entry.module for entry in entry_points(group="precast.libraries")}
+    module = shipped if find_spec(shipped) else declared.get(library)
+    return {**digests, **({library: None} if module is None else {module: _file_digest(module)})}
 
 
 def _file_digest(module: str) -> str:

@@ -11,7 +11,7 @@ SKIP = "<skip>"  # requests from here count for the caller
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 _OBSERVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
-_OWN = ("precast.build", "precast.loader", "precast.cli", "precast.manifests")
+_OWN = ("precast.attach", "precast.build", "precast.loader", "precast.cli", "precast.manifests")
 _AUTHORING = "precast.kernels.authoring"  # it looks for kernels in all installed distributions
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 

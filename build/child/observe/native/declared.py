@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from precast.build.ipc.environment import HERMETIC
 
-_ROOMS = ("build", "cli", "kernels", "loader", "manifests")
+_ROOMS = ("attach", "build", "cli", "kernels", "loader", "manifests")
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc", "/sys", "/dev", "/etc/ld.so.cache", "/etc/ld.so.conf",
     "/etc/ld.so.preload", "/etc/localtime",
