@@ -1,11 +1,11 @@
-"""docs/architectures.md has the same targets as the loader."""
+"""docs/targets.md has the same targets as the loader."""
 
 from __future__ import annotations
 
 from precast.loader.contract.format.target import Target, parse_capability
 from tests.helpers.source_tree import ROOT
 
-PAGE = ROOT / "docs" / "architectures.md"
+PAGE = ROOT / "docs" / "targets.md"
 
 
 def test_where_a_target_runs_is_what_the_loader_takes_there() -> None:
