@@ -169,8 +169,8 @@ class _Writer:
             ) from None
 
     def _read(self, candidate: Candidate, blob: Blob) -> dict[str, Any]:
-        known = self.blobs.get(blob.sha256)
-        return self._keep(self.caches[candidate.source.precedence].read(blob) if known is None else known)
+        data = self.blobs.get(blob.sha256)
+        return self._keep(self.caches[candidate.source.precedence].read(blob) if data is None else data)
 
     def _keep(self, data: bytes) -> dict[str, Any]:
         sha256 = digest(data)

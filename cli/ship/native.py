@@ -40,15 +40,15 @@ def command(
         _compile(output, as_json)
         return
     from precast.build.native.frozen_table import TABLE, freeze, write_table
-    from precast.build.native.wanted_requests import read_requests
+    from precast.build.native.requests_file import read_requests
     from precast.loader import current_session
     from precast.loader.command_line.explanation import VERIFIED
     from precast.loader.contract.values import replace
 
     machines = current_session().machines
-    wanted, notes = read_requests(requests)
-    wanted = tuple(replace(request, verified=VERIFIED[verified or ""]) for request in wanted)
-    table = freeze(caches, wanted, [machines.for_target(text) for text in target or ()] or [machines.on()])
+    listed, notes = read_requests(requests)
+    listed = tuple(replace(request, verified=VERIFIED[verified or ""]) for request in listed)
+    table = freeze(caches, listed, [machines.for_target(text) for text in target or ()] or [machines.on()])
     write_table(table, output)
     for note in (*notes, *table.notes):
         print_message(f"warning: {note}")

@@ -11,8 +11,8 @@
  * Threads: every function may be called from any thread at any time, but for the release of an object that another
  * thread still uses. A launch takes no lock. After a fork, only a child that calls exec may go on.
  *
- * One process may use folders with kernels of several versions of the compiler. Opened libraries and device code stay open
- * until the process ends, since a stream may still run them. */
+ * One process may use folders with kernels of several versions of the compiler. Opened libraries and device code stay
+ * open until the process ends, since a stream may still run them. */
 #ifndef PRECAST_H
 #define PRECAST_H
 
@@ -70,8 +70,8 @@ PRECAST_API void precast_close(precast_table *table);
 
 typedef struct precast_kernel precast_kernel;
 
-/* What is requested: one of the requests that the folder was made for. Keys may have any order, and JSON any spaces; the
- * values must be those of that request. Set size to sizeof(precast_request) and the rest to 0, then the request. */
+/* What is requested: one of the requests that the folder was made for. Keys may have any order, and JSON any spaces;
+ * the values must be those of that request. Set size to sizeof(precast_request) and the rest to 0, then the request. */
 typedef struct {
   size_t size;
   const char *op;

@@ -131,7 +131,7 @@ def test_random_damage(opened: Callable[[], int], folder: Path, data: st.DataObj
 
 
 @given(st.binary(max_size=300))
-@SETTINGS
+@settings(SETTINGS, max_examples=60)
 def test_random_bytes(opened: Callable[[], int], folder: Path, data: bytes) -> None:
     whole = (folder / "table.json").read_bytes()
     (folder / "table.json").write_bytes(data)
@@ -139,6 +139,7 @@ def test_random_bytes(opened: Callable[[], int], folder: Path, data: bytes) -> N
     (folder / "table.json").write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_every_truncation_of_a_table(libprecast: LibprecastReader, opened: Callable[[], int], folder: Path) -> None:
     small(folder)
     whole = (folder / "table.json").read_bytes().rstrip()
@@ -148,35 +149,27 @@ def test_every_truncation_of_a_table(libprecast: LibprecastReader, opened: Calla
 
 
 @pytest.mark.slow
-def test_every_bit(libprecast: LibprecastReader, tmp_path: Path) -> None:
+def test_a_bit_of_every_byte(libprecast: LibprecastReader, folder: Path) -> None:
     """Each flip of a blob is noticed, and of a table whose digest is given; of another table some leave a sound one."""
-    tiny = ["-nostdlib", "-Wl,--build-id=none,--hash-style=gnu,-z,norelro,-z,noseparate-code,-s"]
-    source, soname = tmp_path / "tiny.c", "libprecast-rt-00000000000000aa.so"
-    source.write_text("int precast_test(void) { return 5; }\n")
-    compiler(source, *tiny, f"-Wl,-soname,{soname}", "-o", tmp_path / soname)
-    source.write_text("int precast_test(void); int __tvm_ffi_scale(void) { return precast_test() + 2; }\n")
-    compiler(source, *tiny, "-o", tmp_path / "variant.so", tmp_path / soname)
-    writer = CacheWriter(name="small")
-    writer.runtime(soname, (tmp_path / soname).read_bytes())
-    code = writer.keep((tmp_path / "variant.so").read_bytes())
-    writer.op("scale", [artifact(code, {"dtype": "bfloat16", "layout": "row", "threads": 1})])
-    folder = frozen(writer.write(tmp_path / "cache"), tmp_path / "kernels", request(config=CONFIG))
-    sha256 = digest((folder / "table.json").read_bytes())
+    small(folder)
+    sha256, seen = digest((folder / "table.json").read_bytes()), Counter[int]()
     assert libprecast.ask(folder, config=CONFIG, sha256=sha256).value()
-    for file in (folder / "table.json", *(folder / "blobs").iterdir()):
-        whole, seen = file.read_bytes(), Counter[int]()
-        for bit in range(8 * len(whole)):
+    (row,) = json.loads((folder / "table.json").read_bytes())["kernels"]
+    blobs = [folder / "blobs" / blob["sha256"] for blob in (row["blob"], row["runtime"]["blob"])]
+    for file in (folder / "table.json", *blobs):
+        whole = file.read_bytes()
+        for place in range(0, len(whole), 1 if file.name == "table.json" else 64):
             flipped = bytearray(whole)
-            flipped[bit // 8] ^= 1 << bit % 8
+            flipped[place] ^= 1 << place % 8
             file.write_bytes(flipped)
-            pin = sha256 if bit % 2 else ""
-            status = libprecast.ask(folder, config=CONFIG, sha256=pin).status
-            assert status == INTEGRITY_ERROR or (file.name == "table.json" and not pin), bit
-            seen[status] += 1
+            if file.name == "table.json":
+                seen[libprecast.ask(folder, config=CONFIG).status] += 1
+            assert libprecast.ask(folder, config=CONFIG, sha256=sha256).status == INTEGRITY_ERROR, place
         file.write_bytes(whole)
-        assert set(seen) <= ANY
+    assert set(seen) <= ANY and seen[OK] > 0 and seen[CACHE_ERROR] > 0
 
 
+@pytest.mark.slow
 def test_every_value_by_one_of_another_type(libprecast: LibprecastReader, folder: Path) -> None:
     table, count = small(folder), 0
     for place in places(table):
@@ -232,7 +225,10 @@ def test_a_key_twice(refused: Any, folder: Path) -> None:
 
 @pytest.mark.parametrize("symbol", ["system", "TVMFFIErrorSetRaisedFromCStr", "_init", "__tvm_ffi_", "__tvm_ffi_other"])
 def test_a_function_that_is_no_entry(libprecast: LibprecastReader, folder: Path, symbol: str) -> None:
-    edit(folder / "table.json", lambda table: [row.update(symbol=symbol) for row in table["kernels"]])
+    table = json.loads((folder / "table.json").read_bytes())
+    for row in table["kernels"]:
+        row["symbol"] = symbol
+    (folder / "table.json").write_text(json.dumps(table))
     assert libprecast.ask(folder, config=CONFIG).status == LOAD_ERROR
 
 
@@ -321,7 +317,7 @@ def test_another_digest(libprecast: LibprecastReader, folder: Path) -> None:
 def test_a_request_as_text(libprecast: LibprecastReader, folder: Path) -> None:
     """The reader of JSON, which a program's request reaches too."""
     chance = random.Random(3)
-    for _ in range(2000):
+    for _ in range(500):
         text = "".join(chance.choice('{}[]",:0123456789.eE+-truefalsn\\ud8 €') for _ in range(chance.randrange(1, 40)))
         try:
             is_object = isinstance(json.loads(text), dict)
@@ -354,10 +350,9 @@ def test_a_damaged_host_program(libprecast: LibprecastReader, native: Native, cu
         program.update(sha256=digest(code), size=len(code))
         (cubin / "blobs" / digest(code)).write_bytes(code)
         (cubin / "table.json").write_text(json.dumps(table))
-        asked = {"command": "call", "target": None, "cuda": native.launches(), "arguments": arguments}
-        status = libprecast.ask(cubin, "op", **asked).status
-        seen[status] += 1
-        return status
+        answer = libprecast.ask(cubin, "op", command="call", target=None, cuda=native.launches(), arguments=arguments)
+        seen[answer.status] += 1
+        return answer.status
 
     assert ask(words, GOOD) == OK
     for length in range(0, len(words), 7):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.native.wanted_requests import read_requests
+from precast.build.native.requests_file import read_requests
 from precast.build.plan.planner import plan_of_files
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device

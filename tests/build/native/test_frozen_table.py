@@ -12,7 +12,7 @@ import pytest
 from precast import loader
 from precast.build.errors import ManifestError, OutputError
 from precast.build.native.frozen_table import freeze, write_table
-from precast.build.native.wanted_requests import read_requests
+from precast.build.native.requests_file import read_requests
 from precast.loader.contract.diagnostics.requests import RequestRecord
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define DEPTH  500
-#define DIGITS 4300     /* of one number; as many as Python's reader takes */
-#define VALUES 1000000  /* of a file: an empty list has two bytes in it, and a hundred in memory */
+#define DIGITS 4300    /* of one number; as many as Python's reader takes */
+#define VALUES 1000000 /* of a file: an empty list has two bytes in it, and a hundred in memory */
 
 struct parser {
   struct call *call;

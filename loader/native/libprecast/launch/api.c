@@ -145,7 +145,8 @@ static void ask(struct call *call, struct asking *asking) {
   if (given.device < 0)
     fail(call, PRECAST_WRONG_REQUEST, "%d is not a device: give 1 more than its number, or 0 for the current one",
          given.device);
-  struct line request = {.op = text_of(given.op), .config = config_of(call, given.config ? given.config : "{}", "config")};
+  struct line request = {.op = text_of(given.op),
+                         .config = config_of(call, given.config ? given.config : "{}", "config")};
   if (given.problem) request.problem = problem_of(call, given.problem);
   asking->line = line_for(call, asking->table, &request);
   asking->machine = machine_of(call, &asking->table->driver, &asking->table->ffi, given.target, given.device - 1);
@@ -158,9 +159,10 @@ static void choose(struct call *call, struct asking *asking) {
   const struct json *kernels = asking->line->kernels;
   const char *op = terminated(call, asking->line->op);
   struct builder refused = {.call = call};
+  bool any = false;
   for (size_t i = 0; i < kernels->size; ++i) {
     const struct artifact *artifact = &asking->table->artifacts[kernels->items[i].number];
-    if (asking->chosen && !equal(asking->chosen->target_name, artifact->target_name)) continue;
+    if (any && !equal(asking->chosen->target_name, artifact->target_name)) continue;
     const char *why = objections(call, artifact, machine);
     if (why) {
       put(&refused, "\n  %s for %s, %.12s: %s", artifact->object ? "object" : "cubin",
@@ -168,10 +170,10 @@ static void choose(struct call *call, struct asking *asking) {
       continue;
     }
     bool slower = is_slower(call, artifact, machine);
-    if (!asking->chosen || !slower) asking->chosen = artifact;
+    if (!any || !slower) asking->chosen = artifact, any = true;
     if (!slower) return;
   }
-  if (asking->chosen) return;
+  if (any) return;
   if (!machine->has_capability)
     fail(call, PRECAST_NO_CUDA_DEVICE,
          "%s: there is no CUDA device: %s. Run this where there is one, or give a target such as sm_90a to look up a"

@@ -152,10 +152,10 @@ static void open_runtime(struct call *call, struct precast_table *table, const s
   digest_path(OPENED, sha256, path);
   const struct link_map *map = map_of(handle);
   if (!map || strncmp(map->l_name, path, strlen(path)))
-    fail(
-        call, PRECAST_LOAD_ERROR,
-        "%s of %s differs from the one of that name that is already open: " AGAIN ", or use it in a process of its own",
-        soname, table->path);
+    fail(call, PRECAST_LOAD_ERROR,
+         "%s of %s differs from the one of that name that is already open: " AGAIN
+         ", or use it in a process of its own",
+         soname, table->path);
   mark_checked(call, table, artifact->beside.sha256);
 }
 
@@ -181,8 +181,8 @@ static void open_locked(struct call *call, void *argument) {
   const struct artifact *artifact = opening->artifact;
   const char *symbol = terminated(call, artifact->symbol), *sha256 = terminated(call, artifact->code.sha256);
   const char *of_runtime = terminated(call, artifact->beside.sha256);
+  struct text code = bytes_once(call, table, &artifact->code); /* before anything is opened: it may be damaged */
   open_runtime(call, table, artifact);
-  struct text code = bytes_once(call, table, &artifact->code);
   void *handle = known_library(sha256, of_runtime);
   if (!handle) {
     const char *label = format(call, "precast:%.80s-%.8s", symbol + sizeof ENTRY - 1, artifact->key.data);

@@ -72,8 +72,7 @@ static void read_it(struct call *call, void *argument) {
   int file = reading->held[reading->count - 1];
   if (fstat(file, &facts)) unreadable(call, reading, errno);
   if (!S_ISREG(facts.st_mode))
-    fail(call, PRECAST_CACHE_ERROR, "%s is not a regular file: " AGAIN,
-         path_of(call, reading, reading->count - 1));
+    fail(call, PRECAST_CACHE_ERROR, "%s is not a regular file: " AGAIN, path_of(call, reading, reading->count - 1));
   for (int depth = 0; depth < reading->count; ++depth) {
     struct stat part;
     if (fstat(reading->held[depth], &part)) unreadable(call, reading, errno);

@@ -1,4 +1,5 @@
-/* Lookups: the line of a table that answers a request. A request is found by its values, however its JSON is written. */
+/* Lookups: the line of a table that answers a request. A request is found by its values, however its JSON is written.
+ */
 #include "table.h"
 
 #define ADD  "add the request to the file that 'precast native CACHE --requests FILE' read, and run that again"
@@ -47,8 +48,9 @@ _Noreturn static void unknown_op(struct call *call, const struct precast_table *
     put(&ops, count++ ? ", " : "");
     put_text(&ops, table->lines[i].op);
   }
-  fail(call, PRECAST_OP_NOT_FOUND, "%s/" TABLE " has no request for op %s; it has requests for: %s. To use another, " ADD,
-       table->path, quoted(call, op), ops.size ? built(&ops) : "none");
+  fail(call, PRECAST_OP_NOT_FOUND,
+       "%s/" TABLE " has no request for op %s; it has requests for: %s. To use another, " ADD, table->path,
+       quoted(call, op), ops.size ? built(&ops) : "none");
 }
 
 static const char *shown(struct call *call, const struct json *value) {
@@ -57,7 +59,8 @@ static const char *shown(struct call *call, const struct json *value) {
   return format(call, "%.*s%s", (int)(text.size < most ? text.size : most), text.data, text.size > most ? "..." : "");
 }
 
-_Noreturn static void unknown_request(struct call *call, const struct precast_table *table, const struct line *request) {
+_Noreturn static void unknown_request(struct call *call, const struct precast_table *table,
+                                      const struct line *request) {
   const struct line *nearest = NULL;
   size_t least = SIZE_MAX;
   struct builder names = {.call = call};
@@ -65,7 +68,8 @@ _Noreturn static void unknown_request(struct call *call, const struct precast_ta
     const struct line *line = &table->lines[i];
     size_t apart = equal(line->op, request->op) ? 2 * differing(line->config, request->config, NULL) : SIZE_MAX;
     if (apart < SIZE_MAX && !line->problem != !request->problem) ++apart;
-    if (apart <= least && apart < SIZE_MAX) nearest = line, least = apart; /* of equal ones the last: the largest problem */
+    if (apart <= least && apart < SIZE_MAX)
+      nearest = line, least = apart; /* of equal ones the last: the largest problem */
   }
   if (!nearest) unknown_op(call, table, request->op);
   const char *op = terminated(call, request->op), *config = shown(call, request->config);

@@ -1,5 +1,5 @@
-/* The file of a table. docs/native.md has every field; build/native/frozen_table.py writes it. Nothing in it is believed
- * before it was checked: a table may be hostile. */
+/* The file of a table. docs/native.md has every field; build/native/frozen_table.py writes it. Nothing in it is
+ * believed before it was checked: a table may be hostile. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -152,12 +152,12 @@ void read_table(struct call *call, struct precast_table *table, const char *sha2
   sha256(decoding.data.data, decoding.data.size, digest);
   if (sha256_wanted && strcmp(digest, sha256_wanted))
     fail(call, PRECAST_INTEGRITY_ERROR,
-         "%s/" TABLE " has the digest %s, not %s: install the folder that this program was made for, or give the new digest",
+         "%s/" TABLE
+         " has the digest %s, not %s: install the folder that this program was made for, or give the new digest",
          table->path, digest, quoted(call, text_of(sha256_wanted)));
   if (attempt(call, decode, &decoding)) return;
   if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
-  fail(call, PRECAST_CACHE_ERROR, "%s/" TABLE ": %s%s", table->path, call->message,
-       call->has_remedy ? "" : ": " AGAIN);
+  fail(call, PRECAST_CACHE_ERROR, "%s/" TABLE ": %s%s", table->path, call->message, call->has_remedy ? "" : ": " AGAIN);
 }
 
 struct text read_blob(struct call *call, const struct precast_table *table, const struct blob *blob) {

@@ -1,5 +1,5 @@
-/* Tables: the folders that 'precast native' makes of a cache. A table says which kernel each request gets, and what each
- * kernel needs of a machine. Every byte beside it is checked by its digest in the table before it is used. */
+/* Tables: the folders that 'precast native' makes of a cache. A table says which kernel each request gets, and what
+ * each kernel needs of a machine. Every byte beside it is checked by its digest in the table before it is used. */
 #ifndef PRECAST_TABLE_H
 #define PRECAST_TABLE_H
 
@@ -68,8 +68,8 @@ void check_problem(const struct node *node);
 /* The bytes of a blob, checked against its digest. */
 struct text read_blob(struct call *call, const struct precast_table *table, const struct blob *blob);
 
-/* The bytes of code at its first use from this folder, even if another folder opened the same code before; none at later
- * uses, when the code is open. Call mark_checked once it is. */
+/* The bytes of code at its first use from this folder, even if another folder opened the same code before; none at
+ * later uses, when the code is open. Call mark_checked once it is. */
 struct text bytes_once(struct call *call, const struct precast_table *table, const struct blob *blob);
 void mark_checked(struct call *call, struct precast_table *table, struct text sha256);
 
