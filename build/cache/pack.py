@@ -10,7 +10,7 @@ from typing import Any
 from precast.build.cache.blob_reuse import BlobReuse
 from precast.build.cache.build_assumptions import assumptions_of, record_of
 from precast.build.cache.compress import store_all, store_raw, train
-from precast.build.cache.freshness import INPUTS
+from precast.build.cache.freshness import CLOSED, INPUTS
 from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profiles
 from precast.build.inputs.inputs import shortened
@@ -130,6 +130,7 @@ def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) ->
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
         **({} if record.native is None else {NATIVE_CALL: dict(record.native)}),
         **({} if record.facts is None else {FACTS: record.facts.to_json()}),
+        CLOSED: record.closed,
         **({INPUTS: {"digest": record.inputs.digest, "read": read}} if record.inputs.names else {}),
         **assumed,
     }

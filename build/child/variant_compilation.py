@@ -12,8 +12,8 @@ from precast.build.child.compiler.capture import Caught
 from precast.build.child.compiler.keep_ptx import text_of
 from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
 from precast.build.child.declaration_check import advice, wrong_names
-from precast.build.child.observe.kernel_facts import kernel_facts
-from precast.build.child.observe.observer import Observer
+from precast.build.child.facts.kernel_facts import kernel_facts
+from precast.build.child.facts.requests import Requests
 from precast.build.child.stand_in.need import needs_fake_cuda
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.attach import library_named
@@ -21,7 +21,7 @@ from precast.loader.contract.format.signature import Signature
 
 
 def compile_variant(
-    request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
+    request: Mapping[str, Any], catcher: Any, facts: Any, requests: Requests
 ) -> tuple[dict[str, Any], list[bytes]]:
     """The reply to a request, and the objects; raises Refused."""
     from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of
@@ -57,7 +57,7 @@ def compile_variant(
         "assumed": facts.requested(),
         "native": _native(caught) if source.library else None,
         "returns": form,
-        "facts": _kernel_facts(request, observer) if source.library else None,
+        "facts": _kernel_facts(request, requests) if source.library else None,
     }
     return reply, objects
 
@@ -75,7 +75,7 @@ def advice_for(request: Mapping[str, Any], reply: Mapping[str, Any]) -> str:
     return advice(declaration_of(function), config, Signature.parse(reply["signatures"][0]))
 
 
-def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, Any]:
+def _kernel_facts(request: Mapping[str, Any], requests: Requests) -> dict[str, Any]:
     """What decided the kernel of an attached library beside its key."""
     source = FunctionRef.parse(request["source"])
     library = library_named(source.library)
@@ -83,8 +83,8 @@ def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, A
         _roots_of(source),
         library.package,
         request["config"],
-        requests=observer.requests,
-        compiling=observer.recent,
+        requests=requests.all,
+        compiling=requests.recent,
         by_module=library.by_module,
     ).to_json()
 

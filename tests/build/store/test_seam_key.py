@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from precast.build.compile.outcome import Failed, outcome_of
+from precast.build.inputs.seams import seam_digests
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolchain
-from precast.build.store.key import seam_digests, variant_key
+from precast.build.store.key import variant_key
 from precast.build.store.record import Record
 from precast.loader.attach import hooks
 from precast.loader.contract.recordings import keys
@@ -59,7 +60,7 @@ def test_a_structure_in_a_workers_answer_is_checked() -> None:
         "assumed": {},
         "returns": 8,
         "inputs": {},
-        "unsteady": [],
+        "closed": "none",
     }
     outcome = outcome_of(variant(1), Message({**header, "signatures": [{"arguments": [], "symbols": {}}]}, (b"",)), "")
     assert isinstance(outcome, Failed)
