@@ -82,9 +82,9 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
     except PrecastError as error:
         return {"error": f"{error}{extra_hint(error)}{_frames(error.__cause__)}"}
     except (Exception, SystemExit) as error:
-        error = explained(error)
-        text = f"{type(error).__name__}: {error}: correct it{extra_hint(error)}"
-        return {"error": f"reading the declaration failed with {text}{_frames(error)}"}
+        reason = explained(error)
+        text = f"{type(reason).__name__}: {reason}: correct it{extra_hint(reason)}"
+        return {"error": f"reading the declaration failed with {text}{_frames(reason)}"}
 
 
 def _loaded(ref: FunctionRef) -> Callable[..., Any]:

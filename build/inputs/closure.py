@@ -24,6 +24,7 @@ from precast.build.inputs.roots import Roots
 from precast.build.inputs.sources import SourceDigests
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
+_STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
 _ROOMS = ("build", "cli", "emulator", "kernels", "loader", "manifests")
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
@@ -108,6 +109,7 @@ class Closures:
                     continue  # the process itself reports it
         owners |= {rest for name in declared for kind, _, rest in [name.partition(":")] if kind == "distribution"}
         distributions = [name for name in installation.with_required(owners) if not name.startswith("precast")]
+        present = {*distributions, *installation.with_required(_STAND_INS)}
         own = sorted(file for file in files if not _is_of_precast(file) and installation.owner(file) is None)
         programs = [rest for name in declared for kind, _, rest in [name.partition(":")] if kind == "program"]
         paths = [roots.path_of(name.partition(":")[2]) for name in declared if name.startswith(("file:", "folder:"))]
@@ -122,7 +124,7 @@ class Closures:
             sources=tuple(own),
             declared=tuple(filter(None, paths)),
             programs=tuple(filter(None, map(self.answers.program_file, programs))),
-            installed=tuple(path for name in distributions for path in installation.paths(name)),
+            installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
         )
 
 

@@ -133,7 +133,8 @@ def child_environment(
     ('sm_90a', 'b', '/home/precast', '-1', False)
     """
     if target is not None and closed:
-        variables = {name: value for name, value in base.items() if name in _OF_INTERPRETER} | _SAME_EVERYWHERE
+        variables = {name: value for name, value in base.items() if name in _OF_INTERPRETER}
+        variables |= _SAME_EVERYWHERE
         if site.ENABLE_USER_SITE:  # where it is depends on HOME
             variables.setdefault("PYTHONUSERBASE", site.getuserbase())
     else:

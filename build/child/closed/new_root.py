@@ -75,12 +75,11 @@ class NewRoot:
             self.add(path, read_only=True)
 
     def hide(self, folder: str) -> None:
-        """Let a folder that was added be empty."""
-        path = _AT + self._planted(folder)
-        if os.path.isdir(path):
-            calls.mount("tmpfs", path, "tmpfs")
-        else:
-            os.makedirs(path, exist_ok=True)
+        """Let a folder be there that is empty, whether or not it is in one that was added."""
+        path = self._planted(folder)
+        if os.path.isdir(self._source + path):
+            os.makedirs(_AT + path, exist_ok=True)
+            calls.mount("tmpfs", _AT + path, "tmpfs")
 
     def enter(self, name: str, *, keep_host: bool = False) -> None:
         """Go there. With ``keep_host`` the old root stays below it, for processes that make a root of their own."""

@@ -47,25 +47,25 @@ class World:
     def begin(cls, search: Iterable[str]) -> World:
         """Close this process to what any closure may have. It must be called before anything starts a thread."""
         best = os.environ.pop(VARIABLE, "namespaces")
-        common = {
-            "system": (*_SYSTEM, *_interpreter(), *_libraries()),
-            "own": tuple(_precast()),
-            "sites": tuple(dict.fromkeys(folder for folder in sys.path if os.path.basename(folder) in SITES)),
-            "search": tuple(search),
-        }
+        world = cls(
+            by="namespaces",
+            system=(*_SYSTEM, *_interpreter(), *_libraries()),
+            own=tuple(_precast()),
+            sites=tuple(dict.fromkeys(folder for folder in sys.path if os.path.basename(folder) in SITES)),
+            search=tuple(search),
+        )
         if best == "namespaces":
             try:
-                world = cls(by="namespaces", **common)
                 world._enter_coarsely()
                 return world
-            except OSError:
+            except OSError:  # this kernel does not let this user
                 pass
-        by: By = "landlock" if best != "none" and landlock.version() else "none"
-        world = cls(by=by, **common)
+        world.by = "landlock" if best != "none" and landlock.version() else "none"
         world.scratch = scratch_folder(Path(tempfile.gettempdir()), "precast-scratch-")
         folder = world.scratch.__enter__()  # it is removed by the next build, when this process does not lock it
         (folder / "home").mkdir()
         _use_folders(str(folder / "home"), str(folder))
+        os.chdir("/")
         return world
 
     def close(self, closure: Mapping[str, Any], *, again: bool = False) -> Refusals:
@@ -99,7 +99,7 @@ class World:
         root = NewRoot()
         for path in self.system:
             root.add(path, read_only=True)
-        for folder in self.sites:
+        for folder in (*self.sites, os.path.join(interpreter.STANDARD, "site-packages")):
             root.hide(folder)
         for path in (*closure["installed"], *self.own, *closure["programs"]):
             root.add(path, read_only=True)

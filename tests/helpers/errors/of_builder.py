@@ -13,6 +13,7 @@ from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import Location, UndeclaredInput, UnsteadyKernel
 from precast.build.gpu.profile import profile_of
+from precast.build.inputs.closure import Closures
 from precast.build.inputs.sources import source_digest
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -96,7 +97,7 @@ def manifest(stage: Stage) -> object:
 
 def describe(stage: Stage) -> object:
     stage.write("mine.py", "import os\nos.abort()\n")
-    with describing([stage.folder], SM90A) as child:
+    with describing([stage.folder], SM90A, closure=Closures.here([stage.folder]).of([])) as child:
         return child.describe([KernelRef("mine.norm", "mine:norm")])
 
 
