@@ -123,7 +123,7 @@ class Closures:
             names=tuple(sorted(names)),
             sources=tuple(own),
             declared=tuple(filter(None, paths)),
-            programs=tuple(filter(None, map(self.answers.program_file, programs))),
+            programs=tuple(path for name in programs for path in self.answers.program_paths(name)),
             installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
         )
 

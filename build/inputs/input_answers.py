@@ -86,6 +86,16 @@ class InputAnswers:
         """The file of a program that is looked up in this process's PATH."""
         return shutil.which(name)
 
+    def program_paths(self, name: str) -> tuple[str, ...]:
+        """The paths of that file: code also starts programs by the usual ones, such as ``/bin/sh``."""
+        file = self.program_file(name)
+        usual = [os.path.join(folder, name) for folder in ("/usr/bin", "/bin")]
+        return (
+            ()
+            if file is None
+            else (file, *(path for path in usual if os.path.realpath(path) == os.path.realpath(file)))
+        )
+
     def _file(self, name: str) -> str | None:
         """A digest of the content, and of what else a link or a program differs by from another file."""
         path = self.roots.path_of(name)

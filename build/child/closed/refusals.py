@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
+from urllib.parse import unquote
 
 from precast.build.child.author_traceback import author_frames
 from precast.build.child.code_locations import is_installed, is_own, is_standard
@@ -37,7 +38,7 @@ class Refusals:
             "open": self._open,
             "os.listdir": self._path,
             "os.scandir": self._path,
-            "sqlite3.connect": self._path,
+            "sqlite3.connect": self._database,
             "ctypes.dlopen": self._library,
             "subprocess.Popen": self._program,
             "os.exec": self._program,
@@ -61,7 +62,7 @@ class Refusals:
         if isinstance(path, (str, bytes, os.PathLike)):
             if flags & _WRITES:
                 self._made.add(os.path.realpath(os.fsdecode(path)))
-            else:
+            elif os.path.isabs(os.fsdecode(path)):  # another may be relative to a folder that only the system knows
                 self._path(path)
 
     def _path(self, path: Any = ".", *_: Any) -> None:
@@ -70,6 +71,12 @@ class Refusals:
         name = os.path.abspath(os.fsdecode(path))
         if self._is_absent(name) and (at := _requester()):
             raise UndeclaredInput.of_path(name, at)
+
+    def _database(self, name: Any, *_: Any) -> None:
+        text = os.fsdecode(name)
+        path = unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else text
+        if path and ":memory:" not in path and "mode=memory" not in text:
+            self._path(path)
 
     def _library(self, name: Any) -> None:
         if name and "/" in os.fsdecode(name):
@@ -106,13 +113,14 @@ class Refusals:
 
 def explained(error: BaseException) -> BaseException:
     """An error that may have come of what the closure does not have, as one that says so; else the error itself."""
-    frames = author_frames(error)
+    frames = [f for f in author_frames(error) if not is_standard(f.filename) and not is_installed(f.filename)]
     if isinstance(error, UndeclaredInput) or not frames:
         return error
     at = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
     refused: UndeclaredInput | None = None
-    if isinstance(error, (FileNotFoundError, PermissionError)) and isinstance(error.filename, (str, bytes)):
-        refused = UndeclaredInput.of_path(os.path.abspath(os.fsdecode(error.filename)), at)
+    missing = error.filename if isinstance(error, (FileNotFoundError, PermissionError)) else None
+    if isinstance(missing, (str, bytes, os.PathLike)):
+        refused = UndeclaredInput.of_path(os.fsdecode(missing), at)
     elif isinstance(error, KeyError) and _is_variable(error):
         refused = UndeclaredInput.of_variable(str(error.args[0]), at)
     return refused.with_traceback(error.__traceback__) if refused is not None else error

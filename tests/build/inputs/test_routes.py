@@ -96,6 +96,10 @@ def running(code: str, *programs: str) -> Route:
     return Route(HEAD + code, MADE, CHANGED, (*DATA, *(f"program:{name}" for name in programs)), "programs: [")
 
 
+def with_programs(code: str) -> Route:
+    return Route(HEAD + code, MADE, CHANGED, (*DATA, "program:sh", "program:cat"))
+
+
 def database(value: int) -> Step:
     code = (
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.executescript('drop table if exists t; create table t"
@@ -126,10 +130,10 @@ READ = {
     "io.FileIO": reading("import io\nVALUE = io.FileIO(F).read()"),
     "io.open_code": reading("import io\nVALUE = io.open_code(str(F)).read()"),
     "json": reading("import json\nVALUE = json.load(F.open())"),
-    "configparser": reading("import configparser\nc = configparser.ConfigParser()\nVALUE = c.read(F)"),
+    "json of a binary file": reading("import json\nwith open(F, 'rb') as file: VALUE = json.load(file)"),
     "linecache": absent("import linecache\nVALUE = linecache.getline(str(F), 1)"),
     "fileinput": reading("import fileinput\nVALUE = list(fileinput.input(F))"),
-    "mmap": reading("import mmap\nVALUE = mmap.mmap(F.open('rb').fileno(), 0, prot=mmap.PROT_READ)[:]"),
+    "mmap": reading("import mmap\nVALUE = mmap.mmap((f := F.open('rb')).fileno(), 0, prot=mmap.PROT_READ)[:]"),
     "numpy.fromfile": reading("import numpy\nVALUE = numpy.fromfile(F, 'u1')"),
     "numpy.memmap": reading("import numpy\nVALUE = bytes(numpy.memmap(F, mode='r'))"),
     "runpy": Route(
@@ -148,11 +152,11 @@ READ = {
         reading("import zipfile\nVALUE = zipfile.ZipFile(F).read('a')"), before=archive("1"), after=archive("2")),
     "a pool of threads": reading(
         "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(1) as pool:\n"
-        "    VALUE = list(pool.map(Path.read_text, [F]))", "FileNotFoundError"),
+        "    VALUE = list(pool.map(Path.read_text, [F]))"),
     "a thread": absent(
         "import threading\nVALUE = []\nt = threading.Thread(target=lambda: VALUE.append(F.read_text()))\n"
         "t.start()\nt.join()"),
-    "asyncio": reading("import asyncio\nVALUE = asyncio.run(asyncio.to_thread(F.read_text))", "FileNotFoundError"),
+    "asyncio": reading("import asyncio\nVALUE = asyncio.run(asyncio.to_thread(F.read_text))"),
     "a fork": absent(
         "r, w = os.pipe()\nif not os.fork():\n    try: os.write(w, F.read_bytes())\n    finally: os._exit(0)\n"
         "os.close(w)\nVALUE = os.read(r, 9)"),
@@ -194,10 +198,10 @@ READ = {
     "a shell": running("VALUE = subprocess.run(f'cat < {F}', shell=True, capture_output=True).stdout", "sh", "cat"),
     "os.popen": running("VALUE = os.popen(f'cat {F}').read()", "sh", "cat"),
     "os.system": running("os.system(f'cat {F} > /tmp/o')\nVALUE = open('/tmp/o').read()", "sh", "cat"),
-    "execv in a fork": absent(
+    "execv in a fork": with_programs(
         "r, w = os.pipe()\nif not os.fork():\n    os.dup2(w, 1)\n    try: os.execv('/bin/cat', ['cat', str(F)])\n"
         "    finally: os._exit(0)\nos.close(w)\nVALUE = os.read(r, 9)"),
-    "popen of C": absent(
+    "popen of C": with_programs(
         C + "C.popen.restype = ctypes.c_void_p\nC.fgetc.argtypes = [ctypes.c_void_p]\n"
         "VALUE = C.fgetc(C.popen(f'cat {F}'.encode(), b'r'))"),
     "its size": replace(reading("VALUE = F.stat().st_size"), refused="files: ["),
