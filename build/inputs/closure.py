@@ -109,7 +109,8 @@ class Closures:
                     continue  # the process itself reports it
         owners |= {rest for name in declared for kind, _, rest in [name.partition(":")] if kind == "distribution"}
         distributions = [name for name in installation.with_required(owners) if not name.startswith("precast")]
-        present = {*distributions, *installation.with_required(_STAND_INS)}
+        own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
+        present = {*distributions, *installation.with_required(_STAND_INS), *own_metadata}
         own = sorted(file for file in files if not _is_of_precast(file) and installation.owner(file) is None)
         programs = [rest for name in declared for kind, _, rest in [name.partition(":")] if kind == "program"]
         paths = [roots.path_of(name.partition(":")[2]) for name in declared if name.startswith(("file:", "folder:"))]

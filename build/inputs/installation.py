@@ -64,6 +64,10 @@ class Installation:
             self._owners[file] = self._owner(file)
         return self._owners[file]
 
+    def names(self) -> tuple[str, ...]:
+        """The names of all distributions."""
+        return tuple(self._installed())
+
     def version(self, name: str) -> str:
         """The version of a distribution; empty if it is not installed."""
         info = self._installed().get(name)

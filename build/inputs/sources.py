@@ -2,9 +2,9 @@
 
 Files are read, never imported. The digest covers the content of modules by the names they are imported by, so that a
 checkout may move. It follows import statements anywhere in a file, also inside functions, and ``import_module`` with a
-text. What is imported by a name that is made at run time is not there when the kernel is compiled, unless it is
-declared. Installed packages count by the version of their distribution; modules that no distribution has are followed
-like the package's own.
+text; ``version`` and the like with the name of a distribution count as an import of that. What is imported by a name
+that is made at run time is not there when the kernel is compiled, unless it is declared. Installed packages count by
+the version of their distribution; modules that no distribution has are followed like the package's own.
 """
 
 from __future__ import annotations
@@ -22,23 +22,29 @@ from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
-from precast.build.inputs.installation import Installation
+from precast.build.inputs.installation import Installation, normalised
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
 from precast.build.interpreter import version_of
 
 _Stamp = tuple[int, int, int]
 PRECAST = "precast"
-_KIND = "imported"
+_KIND = "reached"
 _STAR = ".*"
+_DISTRIBUTION = -1  # in place of a level: not a module, but a distribution by its name
+_BY_DISTRIBUTION = re.compile(
+    r"""\b(?:distribution\s*=|(?:version|distribution|requires|files|metadata)\()\s*["']([A-Za-z0-9][\w.-]*)["']"""
+)
 _BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z_][\w.]*)["']""")
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digest of its content, the names it imports, and its stamp."""
+    """A file when it was read: the digest of its content, the names it imports, the distributions that it names, and
+    its stamp."""
 
     digest: str
     names: tuple[str, ...]
+    distributions: tuple[str, ...]
     stamp: _Stamp
 
 
@@ -125,6 +131,7 @@ class SourceDigests:
                 if not any(is_own(module.file, home) for home in homes):
                     continue
             reached[module.name] = module
+            owners.update(self._file(module).distributions)
             for imported in self._file(module).names:
                 pending.extend(finder.chain(imported.removesuffix(_STAR)))
                 if imported.endswith(_STAR):
@@ -148,8 +155,9 @@ class SourceDigests:
             content = module.file.read_bytes()
             digest = hashlib.sha256(content).hexdigest()
             rows = self._imports(content, digest) if module.file.suffix == ".py" else []
-            names = tuple(sorted({name for row in rows for name in _absolute(module, *row)}))
-            read = self._read[module] = _Read(digest, names, stamp)
+            names = tuple(sorted({name for row in rows if row[0] >= 0 for name in _absolute(module, *row)}))
+            packages = tuple(sorted({base for level, base, _ in rows if level == _DISTRIBUTION}))
+            read = self._read[module] = _Read(digest, names, packages, stamp)
         return read
 
     def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
@@ -203,8 +211,10 @@ def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
             yield from ((0, alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.level, node.module or "", tuple(alias.name for alias in node.names)
-    for dots, name in _BY_NAME.findall(content.decode(errors="replace")):
+    text = content.decode(errors="replace")
+    for dots, name in _BY_NAME.findall(text):
         yield len(dots), name, ()
+    yield from ((_DISTRIBUTION, normalised(name), ()) for name in _BY_DISTRIBUTION.findall(text))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

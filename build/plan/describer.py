@@ -20,11 +20,12 @@ from precast.build.ipc.message import Message
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
+from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.patterns import NAME
 from precast.loader.contract.format.target import Target
-from precast.loader.errors import FormatError
+from precast.loader.errors import FormatError, PrecastError
 
 TIME_LIMIT = 300.0
 _NAME = "process that imports the kernels' modules"
@@ -40,7 +41,9 @@ class Describer:
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
         """The declaration of each kernel. A module that cannot be imported affects only its own kernels."""
         unique = list(dict.fromkeys(kernels))
-        rows = self._request("describe", [{"op": kernel.op, "source": kernel.source} for kernel in unique])
+        functions = {kernel: function_of(kernel) for kernel in unique}
+        named = {kernel: None if function is None else str(function) for kernel, function in functions.items()}
+        rows = self._request("describe", [{"op": kernel.op, "source": named[kernel]} for kernel in unique])
         return dict(zip(unique, map(_description, rows), strict=True))
 
     def refusals(self, variants: Sequence[Variant]) -> tuple[str | None, ...]:
@@ -96,6 +99,19 @@ def describing(
         environment=child_environment(os.environ, target=target, env=env),
     ) as child:
         yield Describer(child, limit)
+
+
+def function_of(kernel: KernelRef) -> FunctionRef | None:
+    """The function of a kernel, where it is found: the child process itself sees only some distributions, and reports
+    what is wrong with the others.
+
+    >>> str(function_of(KernelRef(op="rmsnorm")))
+    'precast.kernels.own.norms.rmsnorm:rmsnorm'
+    """
+    try:
+        return FunctionRef.parse(kernel.source) if kernel.source else find(kernel.op or "")
+    except PrecastError:
+        return None
 
 
 def _description(row: object) -> Description | NotDescribed:

@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.closure import Closures, Reads
 from precast.build.link.toolchain import compiler_versions
-from precast.build.plan.describer import Describer, describing
+from precast.build.plan.describer import Describer, describing, function_of
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.variant import Variant
 from precast.kernels.authoring.adapter import GROUP as ADAPTERS
-from precast.kernels.authoring.registry import GROUP as KERNELS
-from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
 from precast.loader.contract.format.target import Target
@@ -74,7 +72,7 @@ class DescriptionCache:
         """The declaration of each kernel."""
         unique = list(dict.fromkeys(kernels))
         for kernel in unique:
-            if function := _function(kernel):
+            if function := function_of(kernel):
                 reads = Reads(source=str(function).partition("@")[0], declared=kernel.inputs)
                 self._reads.setdefault(_Surroundings(kernel.env, kernel.inputs), []).append(reads)
         keys = {kernel: self._key(kernel) for kernel in unique}
@@ -146,7 +144,7 @@ class DescriptionCache:
         if self._notes is None:
             return ""
         try:
-            function = str(_function(kernel))
+            function = str(function_of(kernel))
             digest = self._sources.digest(function)
             declared = self._closures.answers.answers(kernel.inputs)
             return memo_key(kernel.op, function, kernel.env, digest, str(self._target), declared, self._reading())
@@ -184,16 +182,6 @@ class _Surroundings(NamedTuple):
 
 def _surroundings(variant: Variant) -> _Surroundings:
     return _Surroundings(environment_of(variant.env), variant.inputs)
-
-
-def _function(kernel: KernelRef) -> FunctionRef | None:
-    """The function of a kernel; None for one that cannot be found: the child process reports the reason."""
-    try:
-        if kernel.source:
-            return FunctionRef.parse(kernel.source)
-        return find(kernel.op or "", entry_points(group=KERNELS))
-    except PrecastError:
-        return None
 
 
 def _to_json(description: Description) -> dict[str, Any]:

@@ -274,11 +274,11 @@ def test_notes_make_it_quicker_and_nothing_else(tmp_path: Path, damage: bytes | 
     folder, notes = write(tmp_path / "src", PACKAGE), Memo(tmp_path / "notes")
     plain = source_digest("acme.norm:build", [folder])
     assert SourceDigests([folder], notes).digest("acme.norm:build") == plain
-    written = list((tmp_path / "notes" / "imported").iterdir())
+    written = list((tmp_path / "notes" / "reached").iterdir())
     assert written
     for path in written:
         if damage is None:
-            Memo(tmp_path / "notes").put("imported", path.stem, [["not", "imports"]])
+            Memo(tmp_path / "notes").put("reached", path.stem, [["not", "imports"]])
         else:
             path.write_bytes(damage)
     assert SourceDigests([folder], notes).digest("acme.norm:build") == plain
