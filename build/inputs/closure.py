@@ -96,37 +96,44 @@ class Closures:
 
     def _closure(self, reads: Sequence[Reads]) -> Closure:
         installation, roots = self.answers.installation, self.answers.roots
-        files: set[str] = set()
-        owners = set(_COMPILER)
-        declared: dict[str, None] = {}
-        for one in reads:
-            declared |= dict.fromkeys(one.declared)
-            for module in (one.source, *one.modules):
-                try:
-                    files |= {str(file) for file in self.sources.reached(module)}
-                    owners |= set(self.sources.distributions(module))
-                except (ObjectError, OSError):
-                    continue  # the process itself reports it
-        owners |= {rest for name in declared for kind, _, rest in [name.partition(":")] if kind == "distribution"}
-        distributions = [name for name in installation.with_required(owners) if not name.startswith("precast")]
+        declared = tuple(dict.fromkeys(name for each in reads for name in each.declared))
+        files, owners = self._reached(reads)
+        required = installation.with_required([*_COMPILER, *owners, *_of_kind(declared, "distribution")])
+        counted = [name for name in required if not name.startswith("precast")]
         own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
-        present = {*distributions, *installation.with_required(_STAND_INS), *own_metadata}
+        present = {*counted, *own_metadata, *installation.with_required(_STAND_INS)}
         own = sorted(file for file in files if not _is_of_precast(file) and installation.owner(file) is None)
-        programs = [rest for name in declared for kind, _, rest in [name.partition(":")] if kind == "program"]
-        paths = [roots.path_of(name.partition(":")[2]) for name in declared if name.startswith(("file:", "folder:"))]
         names = {
             "python",
             *(f"file:{roots.portable(file)}" for file in own),
             *declared,
-            *(f"distribution:{name}" for name in distributions),
+            *(f"distribution:{name}" for name in counted),
         }
+        paths = (roots.path_of(name) for name in _of_kind(declared, "file", "folder"))
         return Closure(
             names=tuple(sorted(names)),
             sources=tuple(own),
             declared=tuple(filter(None, paths)),
-            programs=tuple(path for name in programs for path in self.answers.program_paths(name)),
+            programs=tuple(p for name in _of_kind(declared, "program") for p in self.answers.program_paths(name)),
             installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
         )
+
+    def _reached(self, reads: Sequence[Reads]) -> tuple[set[str], set[str]]:
+        """The files of all modules that are reached, and the distributions."""
+        files: set[str] = set()
+        owners: set[str] = set()
+        for module in (module for each in reads for module in (each.source, *each.modules)):
+            try:
+                files |= {str(file) for file in self.sources.reached(module)}
+                owners |= set(self.sources.distributions(module))
+            except (ObjectError, OSError):
+                continue  # the process itself reports it
+        return files, owners
+
+
+def _of_kind(names: Iterable[str], *kinds: str) -> list[str]:
+    """The names of these kinds, without the kind."""
+    return [rest for name in names for kind, _, rest in [name.partition(":")] if kind in kinds]
 
 
 def declared_names(declared: Iterable[str], roots: Roots) -> tuple[str, ...]:

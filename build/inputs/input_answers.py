@@ -74,11 +74,9 @@ class InputAnswers:
         now = InputAnswers(self.roots, self._memo)
         for name in names:
             kind, _, rest = name.partition(":")
-            if kind in ("file", "folder") and now.answer(name) != self.answer(name):
-                return name
-            with self._lock:
-                known = kind == "distribution" and rest in self._stamps
-            if known and stamp_of(self.installation.metadata_file(rest)) != self._stamps[rest]:
+            read_again = kind in ("file", "folder") and now.answer(name) != self.answer(name)
+            listed_anew = kind == "distribution" and self._stamps.get(rest) != self._list_stamp(rest)
+            if read_again or listed_anew:
                 return name
         return None
 
@@ -110,9 +108,12 @@ class InputAnswers:
         return None if path is None else self.contents.folder(path)
 
     def _distribution(self, name: str) -> str | None:
-        if self.installation.version(name):
-            self._stamps[name] = stamp_of(self.installation.metadata_file(name))
+        self._stamps[name] = self._list_stamp(name)
         return self.installation.answer(name)
+
+    def _list_stamp(self, name: str) -> Stamp | None:
+        """The stamp of a distribution's list of files; None if it is not installed."""
+        return stamp_of(self.installation.metadata_file(name)) if self.installation.version(name) else None
 
     def _program(self, name: str) -> str | None:
         file = self.program_file(name)

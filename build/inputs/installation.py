@@ -147,17 +147,17 @@ class Installation:
 
     def _unlisted(self, info: _Info) -> list[str]:
         """The files in the folders of a distribution that no list has: somebody put them there."""
-        found = []
+        unlisted = []
         for top in (os.path.basename(path) for path in self.paths(info.distribution)):
             if top.endswith(_INFO):
                 continue
-            lists = [self._record(other) for other in self._tops[info.folder].get(top, ())]
+            records = [self._record(other) for other in self._tops[info.folder].get(top, ())]
             for folder, folders, files in os.walk(os.path.join(info.folder, top)):
                 folders[:] = [name for name in folders if name != "__pycache__"]
                 inside = _inside(info.folder, folder)
                 paths = (f"{inside}/{name}" for name in files if not name.endswith(".pyc"))
-                found += [path for path in paths if not any(path in known for known in lists)]
-        return sorted(found)
+                unlisted += [path for path in paths if not any(path in record for record in records)]
+        return sorted(unlisted)
 
     def _owner(self, file: str) -> str | None:
         info = self._lister(file)

@@ -31,9 +31,11 @@ def version() -> int:
 
 def restrict(readable: Iterable[str], listed: Iterable[str]) -> None:
     """From now on, only what is below ``readable`` can be read or started, and the names below ``listed`` be listed."""
-    known = version()
-    fields = (ctypes.c_uint64 * 3)(_ALL, _TCP if known >= 4 else 0, _ABSTRACT_SOCKETS if known >= 6 else 0)
-    size = 24 if known >= 6 else 16 if known >= 4 else 8
+    kernel_version = version()
+    fields = (ctypes.c_uint64 * 3)(
+        _ALL, _TCP if kernel_version >= 4 else 0, _ABSTRACT_SOCKETS if kernel_version >= 6 else 0
+    )
+    size = 24 if kernel_version >= 6 else 16 if kernel_version >= 4 else 8
     rules = call(_CREATE, fields, ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
         for path in readable:

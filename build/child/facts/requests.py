@@ -69,10 +69,10 @@ class Requests:
 def _code(frame: FrameType | None) -> tuple[str, bool]:
     """The file of the innermost code outside of the standard library, empty if that is precast's own or the import
     system; and whether a module that is being imported runs it. Generated code has the file of its module."""
-    found = ""
+    code_file = ""
     while frame is not None:
         file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-        if not found:
+        if not code_file:
             if file.startswith("<frozen importlib"):
                 return "", False
             if file.startswith("<"):
@@ -80,8 +80,8 @@ def _code(frame: FrameType | None) -> tuple[str, bool]:
             if file and not is_standard(file):
                 if is_own(name):
                     return "", False
-                found = os.path.abspath(file)
+                code_file = os.path.abspath(file)
         if frame.f_code.co_name == "<module>" and name != "__main__":
-            return found, True
+            return code_file, True
         frame = frame.f_back
-    return found, False
+    return code_file, False
