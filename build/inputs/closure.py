@@ -19,7 +19,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ChangedInputError, ObjectError
 from precast.build.inputs.input_answers import InputAnswers, answers_here
 from precast.build.inputs.inputs import Inputs
-from precast.build.inputs.installation import normalised
+from precast.build.inputs.installation import Installation, is_metadata, normalised
 from precast.build.inputs.roots import Roots
 from precast.build.inputs.sources import SourceDigests
 
@@ -102,7 +102,8 @@ class Closures:
         counted = [name for name in required if not name.startswith("precast")]
         own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
         present = {*counted, *own_metadata, *installation.with_required(_STAND_INS)}
-        own = sorted(file for file in files if not _is_of_precast(file) and installation.owner(file) is None)
+        own = {file for file in files if not _is_of_precast(file) and installation.owner(file) is None}
+        own |= set(_metadata(own, [*roots.search, *roots.path], installation))
         names = {
             "python",
             *(f"file:{roots.portable(file)}" for file in own),
@@ -112,7 +113,7 @@ class Closures:
         paths = (roots.path_of(name) for name in _of_kind(declared, "file", "folder"))
         return Closure(
             names=tuple(sorted(names)),
-            sources=tuple(own),
+            sources=tuple(sorted(own)),
             declared=tuple(filter(None, paths)),
             programs=tuple(p for name in _of_kind(declared, "program") for p in self.answers.program_paths(name)),
             installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
@@ -129,6 +130,17 @@ class Closures:
             except (ObjectError, OSError):
                 continue  # the process itself reports it
         return files, owners
+
+
+def _metadata(files: Iterable[str], folders: Iterable[str], installation: Installation) -> Iterator[str]:
+    """The metadata, beside these files, of distributions without a list of their files, such as editable ones."""
+    files = [os.path.realpath(file) for file in files]
+    for folder in folders:
+        start = os.path.join(os.path.realpath(folder), "")
+        if os.path.isdir(folder) and any(file.startswith(start) for file in files):
+            for name in filter(is_metadata, os.listdir(folder)):
+                paths = (os.path.join(folder, name, file) for file in ("METADATA", "PKG-INFO", "entry_points.txt"))
+                yield from (path for path in paths if os.path.isfile(path) and installation.owner(path) is None)
 
 
 def _of_kind(names: Iterable[str], *kinds: str) -> list[str]:

@@ -41,7 +41,6 @@ class World:
     own: tuple[str, ...]
     sites: tuple[str, ...]
     search: tuple[str, ...]
-    scratch: AbstractContextManager[Path] | None = None
 
     @classmethod
     def begin(cls, search: Iterable[str]) -> World:
@@ -61,8 +60,8 @@ class World:
             except OSError:  # this kernel does not let this user
                 pass
         world.by = "landlock" if best != "none" and landlock.version() else "none"
-        world.scratch = scratch_folder(Path(tempfile.gettempdir()), "precast-scratch-")
-        folder = world.scratch.__enter__()  # it is removed by the next build, when this process does not lock it
+        _SCRATCH.append(scratch_folder(Path(tempfile.gettempdir()), "precast-scratch-"))
+        folder = _SCRATCH[-1].__enter__()  # the next build removes it, when this process does not lock it any more
         (folder / "home").mkdir()
         _use_folders(str(folder / "home"), str(folder))
         os.chdir("/")
@@ -137,3 +136,4 @@ def _perturb() -> None:
 
 
 _KEPT: list[bytearray] = []
+_SCRATCH: list[AbstractContextManager[Path]] = []  # kept: at its end, a folder is removed
