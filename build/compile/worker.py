@@ -9,8 +9,7 @@ from pathlib import Path
 
 from precast.build.errors import UndeclaredInput
 from precast.build.gpu.profile import Profile
-from precast.build.inputs.closure import Closure, Closures, Reads, named_modules
-from precast.build.inputs.seams import seam_modules
+from precast.build.inputs.closure import Closure, Closures, Reads, named_modules, reads_of
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -59,14 +58,14 @@ class Worker(ChildProcess):
 
     def with_closure(self, request: Message) -> Message:
         """A request with what its compilation may read. One that this process was sent before is only named."""
-        closure = self._closures.of([reads_of(request.header)])
+        closure = self._closures.of([_reads(request.header)])
         settings = {} if closure.digest in self._sent_closures else closure.to_json()
         return Message({**request.header, "closure": {"id": closure.digest, **settings}}, request.parts)
 
     def send(self, request: Message) -> None:
         """Send a request, with what its compilation may read."""
         if "source" in request.header:
-            closure = self._closures.of([reads_of(request.header)])
+            closure = self._closures.of([_reads(request.header)])
             request = request if "closure" in request.header else self.with_closure(request)
             self._sent_closures[closure.digest] = closure
             self._waiting.append(closure)
@@ -91,11 +90,8 @@ class Worker(ChildProcess):
         return Message(header, reply.parts)
 
 
-def reads_of(request: Mapping[str, object]) -> Reads:
+def _reads(request: Mapping[str, object]) -> Reads:
     """What decides what the compilation of a request may read."""
     declared, imports = request.get("inputs", ()), request.get("imports", ())
     assert isinstance(declared, Iterable) and isinstance(imports, Iterable)
-    source = str(request["source"])
-    library = source.partition("@")[2]
-    modules = [*imports, *named_modules(request["config"]), *(seam_modules(library) if library else ())]
-    return Reads(source=source.partition("@")[0], declared=tuple(declared), modules=tuple(dict.fromkeys(modules)))
+    return reads_of(str(request["source"]), declared, (*imports, *named_modules(request["config"])))

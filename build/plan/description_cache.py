@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from precast.build.disk.memo import Memo, memo_key
-from precast.build.inputs.closure import Closures, Reads
+from precast.build.inputs.closure import Closures, Reads, reads_of
 from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.describer import Describer, describing, function_of
 from precast.build.plan.description import Description, NotDescribed
@@ -73,7 +73,7 @@ class DescriptionCache:
         unique = list(dict.fromkeys(kernels))
         for kernel in unique:
             if function := function_of(kernel):
-                reads = Reads(source=str(function).partition("@")[0], declared=kernel.inputs)
+                reads = reads_of(str(function), kernel.inputs)
                 self._reads.setdefault(_Surroundings(kernel.env, kernel.inputs), []).append(reads)
         keys = {kernel: self._key(kernel) for kernel in unique}
         descriptions: dict[KernelRef, Description | NotDescribed] = {

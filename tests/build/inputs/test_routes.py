@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -476,7 +476,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return made
 
 
-def names(table: dict[str, object]) -> list[object]:
+def names(table: Iterable[str]) -> list[object]:
     """The names of a table's routes; all but a few are slow together."""
     return [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in table]
 
