@@ -207,7 +207,7 @@ def _prepared(source: FunctionRef) -> Iterator[None]:
     if not source.library:
         yield
         return
-    from precast.kernels.adapters.seam import prepare_library
+    from precast.build.child.attached.seam import prepare_library
 
     environment, before = os.environ, set(os.environ)
     try:

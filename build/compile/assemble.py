@@ -76,9 +76,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         inputs=inputs,
         installed=installed,
         closed=compiled.closed,
-        returns=compiled.returns,
-        native=compiled.native,
-        facts=compiled.facts,
+        provenance=compiled.provenance,
     )
 
 

@@ -15,10 +15,8 @@ from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_json
+from precast.loader.contract.format.several_objects import MOST, numbered
 from precast.loader.contract.format.signature import Signature
-from precast.loader.contract.recordings.kernel_facts import KernelFacts, parse_facts
-from precast.loader.contract.recordings.provenance import parse_defaults
-from precast.loader.contract.recordings.return_structure import MOST, numbered, parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.machine.facts import Answer
 
@@ -45,10 +43,8 @@ class Compiled:
     """A variant that compiled. ``assumed`` has the facts of its GPU that it requested, ``inputs`` what it could read,
     and ``closed`` by what the rest was kept away (``precast.build.child.closed``).
 
-    ``returns`` is what the compile function of an attached library returned, if not the object itself
-    (``contract.recordings.return_structure``); such a function may have compiled several objects. ``native`` has the
-    defaults of a call where that library calls them in the DSL's own convention (``contract.recordings.provenance``),
-    and ``facts`` what decided the kernel beside its key. ``advice`` is what its author should correct or add.
+    ``provenance`` has what the compile function of an attached library adds to the provenance of its artifacts; such a
+    function may have compiled several objects. ``advice`` is what its author should correct or add.
     """
 
     variant: Variant
@@ -57,9 +53,7 @@ class Compiled:
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     inputs: Inputs = NO_INPUTS
     closed: str = "none"
-    returns: Any = None
-    native: Mapping[str, Any] | None = None
-    facts: KernelFacts | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     advice: str = ""
 
 
@@ -138,8 +132,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         assumed = parse_answers(header["assumed"])
         inputs = Inputs.parse(header["inputs"])
         closed = fields.get(header, "closed", str)
-        returns, native = parse_structure(header["returns"]), parse_defaults(header["native"])
-        facts = parse_facts(header["facts"])
+        provenance = fields.get(header, "provenance", dict)
         advice = fields.get(header, "advice", str, default="")
     except (FormatError, KeyError, TypeError, ValueError) as error:
         reason = f"the worker's reply cannot be read: {error}; report this"
@@ -155,8 +148,6 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         assumed=assumed,
         inputs=inputs,
         closed=closed,
-        returns=returns,
-        native=native,
-        facts=facts,
+        provenance=provenance,
         advice=advice,
     )

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 from precast.build.errors import ToolError
-from precast.loader.attach import SHIPPED, library_named
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
-    "precast.kernels.adapters.seam",
+    "precast.build.child.attached.seam",
     "precast.kernels.adapters.fake_tensors",
-    "precast.loader.attach.hooks",
-    "precast.loader.contract.recordings.key_reader",
-    "precast.loader.contract.recordings.keys",
-    "precast.loader.contract.recordings.return_structure",
+    "precast.attach.seams.hooks",
+    "precast.attach.recordings.key_reader",
+    "precast.attach.recordings.keys",
+    "precast.attach.recordings.return_structure",
 )
 
 
@@ -30,15 +30,14 @@ def seam_digests(library: str) -> Mapping[str, str | None]:
     None stands for a library that this Python does not declare. Each file is read once, so that all keys of a build are
     of the same moment.
 
-    >>> "precast.loader.attach.libraries.quack" in seam_digests("quack"), seam_digests("unheard_of")["unheard_of"]
+    >>> "precast.attach.libraries.quack" in seam_digests("quack"), seam_digests("unheard_of")["unheard_of"]
     (True, None)
     """
-    declared = {name: f"precast.loader.attach.libraries.{name}" for name in SHIPPED}
-    declared |= {entry.name: entry.module for entry in entry_points(group="precast.libraries")}
     digests: dict[str, str | None] = {module: _file_digest(module) for module in _SEAM}
-    if library in declared:
-        return {**digests, declared[library]: _file_digest(declared[library])}
-    return {**digests, library: None}
+    shipped = f"precast.attach.libraries.{library}"
+    declared = {entry.name: entry.module for entry in entry_points(group="precast.libraries")}
+    module = shipped if find_spec(shipped) else declared.get(library)
+    return {**digests, **({library: None} if module is None else {module: _file_digest(module)})}
 
 
 def _file_digest(module: str) -> str:
@@ -58,5 +57,6 @@ def seam_modules(library: str) -> Iterator[str]:
     >>> "quack" in seam_modules("quack")
     True
     """
-    yield from (name for name in seam_digests(library) if "." in name)
-    yield library_named(library).package
+    yield from (name for name, digest in seam_digests(library).items() if digest is not None)
+    # Imported by its name: other kernels are built without what the extra attach brings.
+    yield importlib.import_module("precast.attach.library").library_named(library).package

@@ -108,7 +108,7 @@ def launching_environment(base: Mapping[str, str]) -> dict[str, str]:
 
     Tools that follow child processes, such as sanitizers, use variables of their own.
 
-    >>> launching_environment({"PRECAST_DUMP": "dumps", "LD_PRELOAD": "tool.so"})
+    >>> launching_environment({"PRECAST_LOG": "1", "LD_PRELOAD": "tool.so"})
     {'LD_PRELOAD': 'tool.so'}
     """
     return {name: value for name, value in base.items() if name not in WATCHING}

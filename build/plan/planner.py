@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import EMITS, Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
-from precast.build.plan.program_recorder import record_programs
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError, TargetError
@@ -66,7 +66,12 @@ def plan_of(
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
     closures = Closures.here(search, notes)
     manifests = [_with_names(manifest, closures.answers.roots) for manifest in manifests]
-    manifests = record_programs(manifests, targets=targets, profiles=assumed, notes=notes, closures=closures)
+    if any(entry.program for m in manifests for entry in m.entries):
+        # Imported by its name, as adapters are: other manifests are planned without what the extra attach brings.
+        recorder = importlib.import_module("precast.build.attached.program_recorder")
+        manifests = recorder.record_programs(
+            manifests, targets=targets, profiles=assumed, notes=notes, closures=closures
+        )
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
     with DescriptionCache(search, first, notes=notes, closures=closures) as descriptions:

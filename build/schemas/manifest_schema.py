@@ -20,9 +20,8 @@ from precast.build.schemas.schema_parts import (
     whole_pattern,
 )
 from precast.kernels.authoring.declare import SPEED_FACTS
-from precast.loader.contract.format.patterns import CACHE_NAME, NAME, OP_NAME, PART
+from precast.loader.contract.format.patterns import CACHE_NAME, LIBRARY_NAME, NAME, OP_NAME, PART
 from precast.loader.contract.format.target import Target
-from precast.loader.contract.recordings.recording import LIBRARY_NAME
 
 
 def manifest_schema() -> Schema:

@@ -16,9 +16,6 @@ from precast.loader.contract.format.artifact import Host, Resources
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
-from precast.loader.contract.recordings.kernel_facts import KernelFacts, parse_facts
-from precast.loader.contract.recordings.provenance import parse_defaults
-from precast.loader.contract.recordings.return_structure import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.machine.facts import Answer
 
@@ -55,9 +52,8 @@ class Record:
 
     ``assumed`` has the facts of its GPU that it requested, ``inputs`` the author's files that it could read, both with
     their values; the key covers them. ``installed`` has its other inputs, which must be unchanged. ``closed`` says by
-    what everything else was kept away. ``seconds`` is for reports. ``returns`` is what a compile function of an
-    attached library returned, if not the object itself; ``native`` has the defaults of a call if that library calls it
-    in the DSL's native convention, and ``facts`` what decided the kernel beside its key.
+    what everything else was kept away. ``seconds`` is for reports. ``provenance`` has what the compile function of an
+    attached library adds to the provenance of its artifacts.
     """
 
     key: str
@@ -67,9 +63,7 @@ class Record:
     inputs: Inputs = NO_INPUTS
     installed: Inputs = NO_INPUTS
     closed: str = "none"
-    returns: Any = None
-    native: Mapping[str, Any] | None = None
-    facts: KernelFacts | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def serves(self, kinds: Iterable[str], *, ptx: bool = False) -> bool:
         """Whether artifacts of these kinds can be made from it, with their PTX: a cubin needs a rehearsed launch."""
@@ -87,9 +81,7 @@ class Record:
             "installed": self.installed.to_json(),
             "closed": self.closed,
             "products": [],
-            **({} if self.returns is None else {"returns": self.returns}),
-            **({} if self.native is None else {"native": dict(self.native)}),
-            **({} if self.facts is None else {"facts": self.facts.to_json()}),
+            **({"provenance": dict(self.provenance)} if self.provenance else {}),
         }
         parts: list[bytes] = []
         for product in self.products:
@@ -134,9 +126,7 @@ class Record:
             inputs=fields.parsed(header, "inputs", Inputs.parse),
             installed=fields.parsed(header, "installed", Inputs.parse),
             closed=fields.get(header, "closed", str),
-            returns=fields.parsed(header, "returns", parse_structure, None),
-            native=fields.parsed(header, "native", parse_defaults, None),
-            facts=fields.parsed(header, "facts", parse_facts, None),
+            provenance=fields.parsed(header, "provenance", fields.as_object, {}),
         )
 
 

@@ -21,8 +21,6 @@ from precast.cli.shared.output import count, print_result, size
 from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
-from precast.cli.shared.recording.engine_check import check_engine
-from precast.cli.shared.recording.recorded_run import engine_words
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -42,6 +40,9 @@ def command(
     engine_option: options.EngineOption = None,
 ) -> None:
     if engine is not None:
+        from precast.build.attached.recorded_run import engine_words
+        from precast.cli.shared.engine_check import check_engine
+
         words = engine_words(engine, model, tensor_parallel, engine_option or ())
         raise typer.Exit(check_engine(words, paths or [], (target or [own_target("check for")])[0]))
     from precast.build.cache.contents import CacheContents

@@ -50,9 +50,7 @@ NOT_RUN = {
     ],
     "a container": ["docker ", "/opt/python/cp310", "PRECAST_NATIVE=1 /opt/python", "podman "],
     "a GPU, and a server": ["curl", "PRECAST_CACHE_PATH=../cache python", "python -m serving", "cd examples"],
-    "what was dumped, or measured, on a GPU: tests/cli/measure": [
-        "precast replay", "precast tune model", "precast tune prune", "precast tune apply",
-    ],
+    "what was measured on a GPU: tests/cli/measure": ["precast tune model", "precast tune prune", "precast tune apply"],
     "docs/tutorial-attach.md runs the same on a program that it shows": [
         "precast record -o recorded.yaml", "precast build recorded.yaml", "python -m precast.loader.attach",
     ],
@@ -241,7 +239,7 @@ def test_every_command_is_run() -> None:
         match[1].split() for line in lines if (match := re.search(r"\bprecast ([a-z].*)", line.partition(" #")[0]))
     ]
     run = {command_of(one) for one in words}
-    on_a_gpu = {"replay", "tune model", "tune prune", "tune apply"}
+    on_a_gpu = {"tune model", "tune prune", "tune apply"}
     assert set(main.commands()) - run == on_a_gpu
 
 

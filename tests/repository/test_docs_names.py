@@ -15,6 +15,7 @@ from tests.helpers.source_tree import ROOT, modules
 HOME = "docs/README.md"
 
 TOP = (
+    "attach",
     "build",
     "cli",
     "emulator",
@@ -98,7 +99,7 @@ def defined(module: str) -> set[str]:
 def test_the_map_names_every_room() -> None:
     rooms = {m.path.parent.relative_to(ROOT).as_posix() for m in modules().values() if m.name.startswith("precast.")}
     named = {text.rstrip("/") for text in quoted("docs/architecture.md")}
-    tops = {"build", "cli", "emulator", "kernels", "loader", "manifests"}
+    tops = {"attach", "build", "cli", "emulator", "kernels", "loader", "manifests"}
     assert {room for room in rooms - tops if room not in named} == set()
 
 

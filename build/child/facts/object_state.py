@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from precast.loader.contract.recordings.kernel_facts import held
+from precast.attach.recordings.kernel_facts import held
 
 _PLAIN = (bool, int, float, str, enum.Enum, type(None))
 _DEEPEST = 3  # settings in settings

@@ -39,10 +39,8 @@ from precast.kernels import DType, kernel
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.kernels.authoring.registry import find as find_kernel
-from precast.kernels.authoring.replay import replay
 from precast.kernels.authoring.schema import keys_of
-from precast.loader.contract.diagnostics.dump import Dump, DumpedArgument
-from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.errors.stage import Example, Stage
@@ -66,15 +64,6 @@ def source(stage: Stage) -> object:
 
 def unknown_op(stage: Stage) -> object:
     return find_kernel("rmsnrom")
-
-
-def replayed(stage: Stage) -> object:
-    dump = Dump(
-        op="mine.norm", config={}, target=SM90A, key="ab" * 32, cache="demo", digest="cd" * 32,
-        signature=Signature(arguments=(Argument(name="workspace", kind="pointer"),)), process=4711, number=12,
-        stream=False, arguments=(DumpedArgument(kind="pointer", value="int"),), blocks=(),
-    )  # fmt: skip
-    return replay(lambda *_: None, dump, stage.folder, None)
 
 
 def no_operator(stage: Stage) -> None:
@@ -248,7 +237,7 @@ def no_such_artifact(stage: Stage) -> object:
 
 
 EXAMPLES: dict[str, Example] = {
-    "PCK01": declaration, "PCK02": source, "PCK03": unknown_op, "PCK04": replayed, "PCK05": no_operator,
+    "PCK01": declaration, "PCK02": source, "PCK03": unknown_op, "PCK05": no_operator,
     "PCK06": package, "PCB01": manifest, "PCB02": describe, "PCB03": tool, "PCB05": object_,
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,

@@ -48,7 +48,7 @@ def layers(tmp_path: Path) -> Iterator[Served]:
 
 @forks
 @pytest.mark.alone
-@pytest.mark.parametrize("fault", ["kill", "error"])
+@pytest.mark.parametrize("fault", ["kill", pytest.param("error", marks=pytest.mark.slow)])
 def test_a_fault_at_any_step_leaves_the_old_or_the_new_cache(tmp_path: Path, fault: Fault) -> None:
     old, new = many(tmp_path / "old", blobs=6), many(tmp_path / "new", blobs=6, new=2)
     target = tmp_path / "place" / "cache"

@@ -348,12 +348,12 @@ def test_a_result_that_cannot_be_converted(kernels: tuple[Kernel, Kernel], monke
     for _ in range(2):
         with monkeypatch.context() as patch:
             patch.setattr(fast, "_converted", refuse)
-            for _ in range(2000):
+            for _ in range(600):
                 with pytest.raises(BufferError):
                     fast(RETURN_TEXT, *tensors)
         assert fast(RETURN_TEXT).startswith("argument #1 of 1")
         growth, before = resident() - before if before else 0, before or resident()
-        assert growth < 2 << 20
+        assert growth < 1 << 20
 
 
 @needs_call_path

@@ -288,7 +288,7 @@ machines = st.builds(
 BOTH = tuple(Host(arch=arch, glibc="2.17") for arch in ("x86_64", "aarch64"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(first=listings, second=listings, machine=machines, pinned=st.none() | st.integers(0, 3), data=st.data())
 def test_resolution(
     first: list[Artifact], second: list[Artifact], machine: Machine, pinned: int | None, data: st.DataObject
