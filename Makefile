@@ -45,11 +45,11 @@ demo: ## build the default manifest, pack it, use it where there is no compiler,
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the quick tests, or those of some ROOM
-	@$(TEST)/bin/python -m compileall -q loader build cli emulator kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader attach build cli emulator kernels manifests tests/helpers
 	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
 
 test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
-	@$(TEST)/bin/python -m compileall -q loader build cli emulator kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader attach build cli emulator kernels manifests tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
 
 .PHONY: ends newest neighbours
@@ -120,18 +120,19 @@ dist: ## sdist and wheels of the distributions, in dist/: the loader's with nati
 	@PRECAST_NATIVE=1 $(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist loader
 	@PRECAST_NATIVE=0 $(WORK)/dist/bin/pyproject-build --no-isolation --wheel --outdir dist loader
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist emulator
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist attach
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 lock: check-environment ## write constraints.txt anew from constraints.in
 	@$(CHECK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
-	  --no-emit-package precast --no-emit-package precast-loader constraints.in -o constraints.txt
+	  $(foreach name,precast precast-loader precast-emulator precast-attach,--no-emit-package $(name)) constraints.in -o constraints.txt
 
 room:
 	@test -z "$(MISSING_ROOMS)" || \
 	  { echo "there is no room $(firstword $(MISSING_ROOMS)): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
 
 test-environment:
-	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e '.[test]'
+	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e ./attach -e '.[test]'
 	@$(TEST)/bin/python -c 'from precast.emulator.interpreter_library import find_library; find_library()' # g++ takes minutes, once
 
 check-environment:
@@ -139,4 +140,4 @@ check-environment:
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find $(wildcard loader build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard loader attach build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The loader's examples use a cache: a small real one, for as long as they run."""
+"""The examples of the loader and of attach use a cache: a small real one, for as long as they run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _example_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    if not (isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith("precast.loader")):
+    of_runtime = request.node.name.startswith(("precast.loader", "precast.attach"))
+    if not (isinstance(request.node, pytest.DoctestItem) and of_runtime):
         yield
         return
     from precast.loader import session

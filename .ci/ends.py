@@ -1,6 +1,6 @@
 """Run tests with other versions than those of constraints.txt: ``ends.py END UV WORK [PYTEST_ARGUMENT...]``.
 
-``lowest`` and ``highest`` are the oldest and the newest versions that both distributions accept, ``newest`` the newest
+``lowest`` and ``highest`` are the oldest and the newest versions that the distributions accept, ``newest`` the newest
 releases of the libraries whose kernels are served. The environment is WORK/END; UV is the program. Torch is the build
 that constraints.txt pins: pip finds no CPU build of most others.
 """
@@ -28,16 +28,17 @@ class End:
     libraries: tuple[str, ...] = ()
 
 
-_ROOMS = ("plan", "store", "cache", "wheel", "link", "compile")
-_OWN = ("tests/loader", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
-_EXTRAS = "tools,cu13,dask,hub,remote,export"
+_ROOMS = ("attached", "plan", "store", "cache", "wheel", "link", "compile")
+_OWN = ("tests/loader", "tests/attach", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
+_EXTRAS = "tools,cu13,attach,dask,emulate,hub,remote,export"
+_ALONE = ("loader", "emulator", "attach")  # folders of distributions of their own
 ENDS = {
     "lowest": End("lowest-direct", _EXTRAS, _OWN),
     "highest": End("highest", _EXTRAS, _OWN),
     "newest": End(
         "highest",
-        "tools,cu13",
-        ("tests/loader/attach", "tests/end_to_end/test_attach.py"),
+        "tools,cu13,attach",
+        ("tests/attach", "tests/end_to_end/test_attach.py"),
         ("quack-kernels", "flashinfer-python", "flash-attn-4>=4.0.0b18", "nvidia-cutlass-operators", "triton"),
     ),
 }
@@ -51,7 +52,8 @@ def main(name: str, uv: str, work: Path, arguments: list[str]) -> int:
     if name == "lowest" and (untested := bounds_not_reached(pins.read_text())):
         print("\n".join(untested), file=sys.stderr)
         return 1
-    packages = ["-e", "./loader", "-e", f".[{end.extras}]", *end.libraries]
+    own = (*(f"./{folder}" for folder in _ALONE), f".[{end.extras}]")
+    packages = [*(word for one in own for word in ("-e", one)), *end.libraries]
     make = [sys.executable, str(ROOT / ".ci" / "environment.py"), "--torch", str(work / name), "--", *packages]
     made = subprocess.run(make, env={**os.environ, "CONSTRAINTS": str(pins)}, cwd=ROOT, check=False)
     test = [str(work / name / "bin" / "python"), "-m", "pytest", "-m", "not slow", *end.tests, *arguments]
@@ -61,9 +63,10 @@ def main(name: str, uv: str, work: Path, arguments: list[str]) -> int:
 def resolve(end: End, uv: str) -> str:
     """The versions, as a file of constraints."""
     fixed = re.findall(rf"^(?:{'|'.join(PINNED)})==.*$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    own = ["./loader", f".[{end.extras}]"]
+    own = [*(f"./{folder}" for folder in _ALONE), f".[{end.extras}]"]
     words = [uv, "pip", "compile", "-q", "--resolution", end.resolution, "--python", sys.executable]
-    left_out = [word for name in ("precast", "precast-loader", *PINNED) for word in ("--no-emit-package", name)]
+    names = ("precast", *(f"precast-{folder}" for folder in _ALONE), *PINNED)
+    left_out = [word for name in names for word in ("--no-emit-package", name)]
     command = [*words, "--no-annotate", "--no-header", *left_out, "-"]
     # Without torch, whose metadata asks for the newest CUDA; the libraries ask for it, and get the pinned one.
     asked = [*own, *end.libraries, *(fixed if end.libraries else ())]
@@ -72,9 +75,9 @@ def resolve(end: End, uv: str) -> str:
 
 
 def bounds_not_reached(pins: str) -> list[str]:
-    """The lower bounds in both pyproject.toml that a resolution at its lowest does not have: nothing tests them."""
+    """The lower bounds in every pyproject.toml that a resolution at its lowest does not have: nothing tests them."""
     versions = dict(re.findall(r"^([\w.-]+)==([\w.]+)", pins, re.MULTILINE))
-    texts = [(ROOT / folder / "pyproject.toml").read_text() for folder in (".", "loader")]
+    texts = [(ROOT / folder / "pyproject.toml").read_text() for folder in (".", *_ALONE)]
     bounds = {b for text in texts for b in re.findall(r'"([\w.-]+)(?:\[\w+\])?>=([\w.]+)[",;]', text)}
     return [
         f"{name}>={bound} is not tested: the least version that can be installed is {versions[name]}"

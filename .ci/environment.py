@@ -73,9 +73,8 @@ def fail(message: str) -> int:
 
 def files(requirements: Iterable[str]) -> list[Path]:
     """The files on which an environment depends: pins, metadata, C sources, this script, and wheels given as files."""
-    of_loader = ("pyproject.toml", "version.py", "precast_attach.pth")
-    of_emulator = ("emulator/pyproject.toml", "emulator/version.py")
-    metadata = ("pyproject.toml", "hatch_build.py", *(f"loader/{name}" for name in of_loader), *of_emulator)
+    of_each = (f"{folder}/{n}" for folder in ("loader", "attach", "emulator") for n in ("pyproject.toml", "version.py"))
+    metadata = ("pyproject.toml", "hatch_build.py", *of_each, "attach/hatch_build.py", "attach/precast_attach.pth")
     native = sorted((ROOT / "loader" / "native").rglob("*.[ch]"))  # an editable install compiles the call path
     fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), *native, Path(__file__)]
     return fixed + [Path(r) for r in requirements if r.endswith(".whl")]

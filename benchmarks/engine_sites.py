@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from precast.loader.attach import CacheAttribute, ClassMethods, CompileFunctions, KeyedMethods, Library, library_named
+from precast.attach import CacheAttribute, ClassMethods, CompileFunctions, KeyedMethods, Library, library_named
 
 _TENSORS = ("Tensor", "Pointer", "list", "Callable", "CUstream")  # in an annotation
 _OF_TENSORS = ("shape", "stride", "data_ptr", "device", "is_contiguous", "numel", "view", "dim", "element_size")

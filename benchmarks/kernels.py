@@ -123,7 +123,7 @@ def norms() -> Iterator[Ratio]:
     xs = [torch.randn(rows, hidden, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
     out, weight = torch.empty_like(xs[0]), torch.randn(hidden, device="cuda", dtype=torch.bfloat16)
     gigabytes = 2 * rows * hidden * 2 / 1e9
-    for op in ("rmsnorm", "quack.rmsnorm", "flashinfer.rmsnorm"):
+    for op in ("rmsnorm", "flashinfer.rmsnorm"):
         try:
             kernel = loader.get(op, {"dtype": torch.bfloat16, "hidden": hidden})
         except (OpNotFound, VariantNotFound) as error:

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +35,46 @@ LAUNCHES = 30
 ROWS = (16, 512, 4096, 16384)  # tokens: a step of decoding, and prompts
 LOGITS = (16, 512, 4096)
 HALF = {"dtype": "bfloat16"}
+QUACK_HALF = "cutlass.BFloat16"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another library's kernel for the same: its op in performance.yaml, and which of our arguments each of its takes.
+
+    Beside our arguments there are the number of rows, a scale, and room for a sum.
+    """
+
+    op: str
+    config: Mapping[str, Any]
+    arguments: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """An op of this project, the sizes of its problems, and the ops of other libraries that do the same."""
+    """An op of this project, the sizes of its problems, and the kernels of other libraries that do the same."""
 
     op: str
     config: Mapping[str, Any]
     sizes: tuple[int, ...] = ROWS
     name: str = "rows"
-    rivals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rivals: tuple[Rival, ...] = ()
+
+
+def quack_norm(hidden: int, **arguments: str) -> Rival:
+    """quack's norm of rows, with a residual or a bias where it has the arguments."""
+    residual, bias = (QUACK_HALF if name in arguments else None for name in ("mRes", "mB"))
+    config = {
+        "dtype": QUACK_HALF, "out_dtype": QUACK_HALF, "res_dtype": residual, "weight_dtype": QUACK_HALF,
+        "bias_dtype": bias, "res_out_dtype": residual, "N": hidden, "is_layernorm": bias is not None,
+    }  # fmt: skip
+    shared = {"mX": "x", "mW": "weight", "mO": "out", "eps": "eps"}
+    return Rival("quack.layernorm" if bias else "quack.rmsnorm", config, {**shared, **arguments})
+
+
+def flashinfer_norm(op: str, config: Mapping[str, Any], *names: str, **others: str) -> Rival:
+    """FlashInfer's norm of rows, with arguments that have our names, and others."""
+    return Rival(f"flashinfer.{op}", config, {**{name: name for name in names}, **others, "eps": "eps"})
 
 
 def contests() -> Iterator[Contest]:
@@ -57,14 +86,26 @@ def contests() -> Iterator[Contest]:
         yield Contest("apply", {**HALF, "function": function}, elements, "n")
     for hidden in (4096, 8192):
         one = {**HALF, "hidden": hidden}
-        yield Contest("rmsnorm", one, rivals={"quack.rmsnorm": one, "flashinfer.rmsnorm": one})
-        summed = {"quack.rmsnorm": {**one, "residual": True}, "flashinfer.fused_add_rmsnorm": one}
-        yield Contest("fused_add_rmsnorm", one, rivals=summed)
-        yield Contest("layernorm", one, rivals={"quack.layernorm": one, "flashinfer.layernorm": one})
-        yield Contest("rmsnorm_fp8", one, rivals={"flashinfer.rmsnorm_fp8": one})
+        fixed = {"H": hidden, "enable_pdl": False}
+        fp8 = {**fixed, "dtype_str": "bfloat16", "out_dtype_str": "float8_e4m3fn"}
+        rows = {"mX": "x", "mY": "out", "M": "rows"}
+        yield Contest("rmsnorm", one, rivals=(
+            quack_norm(hidden), flashinfer_norm("rmsnorm", one, "x", "weight", "out", "rows"),
+        ))  # fmt: skip
+        yield Contest("fused_add_rmsnorm", one, rivals=(
+            quack_norm(hidden, mRes="residual", mResO="sum"),
+            flashinfer_norm("fused_add_rmsnorm", one, "x", "residual", "weight", "rows"),
+        ))  # fmt: skip
+        yield Contest("layernorm", one, rivals=(
+            quack_norm(hidden, mB="bias"),
+            flashinfer_norm("layernorm", {**fixed, "dtype_str": "bfloat16"}, mGamma="weight", mBeta="bias", **rows),
+        ))  # fmt: skip
+        yield Contest("rmsnorm_fp8", one, rivals=(flashinfer_norm("rmsnorm_fp8", fp8, mW="weight", mS="one", **rows),))
     for width, sizes in ((4096, ROWS), (32000, LOGITS), (128256, LOGITS)):
-        one = {**HALF, "width": width}
-        yield Contest("softmax", one, sizes, rivals={"quack.softmax": one})
+        config = {"dtype": QUACK_HALF, "out_dtype": QUACK_HALF, "N": width}
+        yield Contest("softmax", {**HALF, "width": width}, sizes, rivals=(
+            Rival("quack.softmax", config, {"mX": "x", "mO": "out"}),
+        ))  # fmt: skip
     yield Contest("reduce", {**HALF, "width": 4096, "function": "sum"})
     yield Contest("reduce", {**HALF, "width": 4096, "function": "max"})
     for width in (4096, 32000, 128256):
@@ -140,13 +181,15 @@ def measured(one: Contest, size: int, compiled: bool) -> dict[str, Any]:
     ours = loader.get(one.op, dict(one.config), problem={one.name: size})
     runs: dict[str, Run] = {"ours": bound(ours, inputs)}
     notes: list[str] = []
-    for op, config in one.rivals.items():
+    more_inputs = (
+        {"rows": size, "one": torch.ones(1, device="cuda"), "sum": torch.empty_like(inputs["x"])} if one.rivals else {}
+    )
+    for rival in one.rivals:
+        theirs = {name: {**inputs, **more_inputs}[ours_] for name, ours_ in rival.arguments.items()}
         try:
-            theirs = inputs_of(op, config, one.name, size)
-            theirs.update({name: inputs[name] for name in theirs if alike(inputs.get(name), theirs[name])})
-            runs[op] = tried(bound(loader.get(op, dict(config), problem={one.name: size}), theirs))
+            runs[rival.op] = tried(bound(loader.get(rival.op, dict(rival.config)), theirs))
         except Exception as error:
-            notes.append(f"{op}: {said(error)}")
+            notes.append(f"{rival.op}: {said(error)}")
     found, more = rivals_of_torch(one, inputs, compiled)
     cost = declaration_of(load(find(one.op))).cost
     assert cost is not None
@@ -198,12 +241,6 @@ def copy_of(moved: int) -> Run:
     source = torch.zeros(max(1, moved // 8), dtype=torch.float32, device="cuda")
     target = torch.empty_like(source)
     return lambda: torch.neg(source, out=target)
-
-
-def alike(mine: object, theirs: object) -> bool:
-    """Whether an argument of one kernel can stand for that of another."""
-    tensors = isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor)
-    return tensors and all(getattr(mine, name) == getattr(theirs, name) for name in ("shape", "dtype"))
 
 
 def said(error: Exception) -> str:

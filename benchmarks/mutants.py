@@ -33,8 +33,7 @@ SECONDS = 900  # of one run of the tests; a fault that makes them wait longer is
 QUICK = ("-m", "not slow")
 
 ALSO = {  # tests of a room that are in another one
-    "build/cache": ("tests/loader/attach/test_several_objects.py",),
-    "loader/attach": ("tests/loader/contract/recordings",),
+    "build/cache": ("tests/attach/test_several_objects.py",),
     "loader/contract/format": ("tests/loader/resolve",),
     "loader/resolve": ("tests/attacks/files",),
     "loader/transport": ("tests/loader/fetch",),

@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = HERE / "results"
 PAGE = ROOT / "docs" / "performance.md"
-KERNELS = ("quack.softmax_bwd", "quack.cross_entropy", "quack.topk", "attention")  # what no other part has
+KERNELS = ("attention",)  # what no other part has
 LIMIT = 1800  # seconds of a part
 
 

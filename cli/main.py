@@ -30,7 +30,7 @@ ROOMS = {
         "list", "show", "explain", "caches", "diff", "report", "export", "store", "doctor", "error",
         "schema",
     ),
-    "measure": ("verify", "bench", "tune", "replay"),
+    "measure": ("verify", "bench", "tune"),
 }  # fmt: skip
 # The heading of each folder's commands in the help.
 PANELS = {"make": "Build", "ship": "Ship", "inspect": "Inspect", "measure": "Measure (on a GPU)"}

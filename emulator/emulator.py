@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from precast.emulator.errors import EmulationFault, SourceLine, Unsupported
 from precast.emulator.interpreter_library import InterpreterLibrary, find_library
 from precast.emulator.launch import DEFAULT, Launch, Memory, Options
+from precast.emulator.limits import launch_problem
 from precast.emulator.program import Program, make_program
 from precast.emulator.ptx.module import Function, Module
 from precast.emulator.ptx.reader import read_module
@@ -74,6 +75,10 @@ class Emulator:
         What is not emulated raises Unsupported, also where it is only found while a kernel runs.
         """
         programs = [self.program(launch.kernel) for launch in launches]
+        for number, (launch, program) in enumerate(zip(launches, programs, strict=True)):
+            target = self._kernels[launch.kernel][0].target
+            if problem := launch_problem(launch, target, program.structure.static_shared):
+                return Result(counts=Counts(), fault=EmulationFault("launch", problem, launch=number))
         kept: list[object] = []
         structures = (LaunchStructure * max(1, len(launches)))()
         for structure, launch, program in zip(structures, launches, programs, strict=False):

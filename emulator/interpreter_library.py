@@ -7,7 +7,9 @@ import functools
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ COMPILE = (
 )  # fmt: skip
 LINK = ("-shared", "-Wl,--build-id=none,-z,defs")
 STATIC = ("-static-libstdc++", "-static-libgcc")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _SECONDS = 600  # of one compilation
 SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
@@ -85,7 +88,7 @@ def compile_library(folder: Path, *, sanitize: bool = False) -> Path:
     """Compile what changed, and return the library's path.
 
     Each source's object is kept under the digest of the source, of all headers and of the compiler, so that a change of
-    one source compiles one.
+    one source compiles one. A file that is damaged, or that another user could have written, is compiled again.
     """
     compiler = shutil.which("g++")
     if compiler is None:
@@ -99,25 +102,63 @@ def compile_library(folder: Path, *, sanitize: bool = False) -> Path:
         *(() if sanitize else STATIC),
     )  # AddressSanitizer needs the C++ library that throws to be a shared one
     library = folder / f"{_digest(*link, *(path.stem for path in objects.values()))}.so"
-    if library.exists():
+    _take_folder(folder)
+    if _is_intact(library):
         return library
-    folder.mkdir(parents=True, exist_ok=True)
+    missing = sum(not _is_intact(path) for path in objects.values())
+    text = f"precast-emulator: compiling with g++, once for this machine (files: {missing}; minutes for all)"
+    print(text, file=sys.stderr, flush=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda item: _compile(compiler, flags, *item), objects.items()))
     _make(library, [compiler, *flags, *link, *objects.values()], "the interpreter")
     return library
 
 
+def _take_folder(folder: Path) -> None:
+    """Make the folder, for this user alone: code is loaded from it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    state = folder.stat()
+    if state.st_uid != os.geteuid():
+        raise InterpreterError(
+            f"{folder} belongs to another user, who could put other code there: remove it, or set XDG_CACHE_HOME to a"
+            " folder of your own"
+        )
+    if state.st_mode & _OTHERS_WRITE:
+        folder.chmod(stat.S_IMODE(state.st_mode) & ~_OTHERS_WRITE)
+
+
+def _is_intact(output: Path) -> bool:
+    """Whether a file is whole and was written by this user.
+
+    The dynamic linker maps a file as it is: it would end the process with a bus error where a truncated one is read.
+    """
+    try:
+        state, expected = output.lstat(), _checksum(output).read_text()
+        mine = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & _OTHERS_WRITE
+        return mine and hashlib.sha256(output.read_bytes()).hexdigest() == expected
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _checksum(output: Path) -> Path:
+    """The file that has the SHA-256 of an output."""
+    return output.with_suffix(output.suffix + ".sha256")
+
+
 def _compile(compiler: str, flags: tuple[str, ...], source: Path, output: Path) -> None:
-    if not output.exists():
+    if not _is_intact(output):
         _make(output, [compiler, *flags, "-c", source], str(source.relative_to(SOURCES)))
 
 
 def _make(output: Path, command: list[str | Path], what: str) -> None:
     """Let the compiler write a file, which other processes see whole or not at all."""
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".writing-") as scratch:
-        _run([*command, "-o", Path(scratch, output.name)], what)
-        Path(scratch, output.name).replace(output)
+        written = Path(scratch, output.name)
+        _run([*command, "-o", written], what)
+        written.chmod(stat.S_IMODE(written.stat().st_mode) & ~_OTHERS_WRITE)
+        _checksum(written).write_text(hashlib.sha256(written.read_bytes()).hexdigest())
+        _checksum(written).replace(_checksum(output))
+        written.replace(output)
 
 
 def _compiler_facts(compiler: str) -> str:

@@ -94,7 +94,7 @@ def tile_of(config: Config, target: Target) -> Tile | None:
     return Tile(sizes=sizes, blocks=blocks, per_sm=configs.integer(config, "residents"))
 
 
-@ops.gemm_kernel(imports=("cutlass.operators", IMPORTED), supports=supports, problems=problems, tile=tile_of)
+@ops.gemm_kernel(imports=("cutlass.operators", IMPORTED), tile=tile_of)
 def gemm(
     dtype: DType,
     out_dtype: DType,

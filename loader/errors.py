@@ -144,6 +144,12 @@ class Frozen(PrecastError, RuntimeError):
     code = "PCL10"
 
 
+class AttachNotInstalled(PrecastError, ImportError):
+    """``loader.attach`` is used, and the distribution precast-attach, which has it, is not installed."""
+
+    code = "PCL17"
+
+
 class NoCudaDevice(PrecastError, RuntimeError):
     """A launch was requested on a machine without a usable CUDA device."""
 

@@ -86,7 +86,7 @@ class Session:
         self.machines = machines or Machines(installed=self.installed)
         self.opener = opener or KernelOpener(self.machines.on)
         self.frozen = False
-        self.watch = _watch(self.machines)
+        self.watch = _watch()
         self.memo: dict[tuple[Any, ...], Kernel] = {} if self.watch is None else self.watch.memo()  # by ``memo_key``
         self.warm: set[tuple[str, int]] = set()  # artifacts, by key, and devices that ``preload`` made CUDA ready for
         self._search = search
@@ -234,13 +234,13 @@ class Session:
         return kernel if self.watch is None else self.watch.opened(kernel, cache, time.perf_counter() - start)
 
 
-def _watch(machines: Machines) -> Watch | None:
+def _watch() -> Watch | None:
     """The watch that the environment turns on; without its variables nothing is imported."""
-    if not any(map(os.environ.get, ("PRECAST_LOG", "PRECAST_DUMP", "PRECAST_REQUESTS"))):
+    if not any(map(os.environ.get, ("PRECAST_LOG", "PRECAST_REQUESTS"))):
         return None
     with IMPORT_LOCK:
         from precast.loader.watch.watch import Watch
-    return Watch.of(os.environ, machines.driver.get)
+    return Watch.of(os.environ)
 
 
 def _warn_of_absent(caches: Caches) -> None:

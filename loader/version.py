@@ -1,4 +1,4 @@
-"""The version of both distributions, and the loader versions that a cache built by this version requires.
+"""The version of the distributions, and the loader versions that a cache built by this version requires.
 
 The build back end reads ``VERSION`` out of this file as text (see ``hatch_build.py``): keep it a plain assignment.
 """

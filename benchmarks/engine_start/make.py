@@ -70,17 +70,17 @@ def run(*words: object, **more: str) -> None:
 
 
 def make_environments(work: Work, ready: Path | None) -> None:
-    """The engine's environment with the loader, and a copy of it that records and builds."""
+    """The engine's environment with the loader and attach, and a copy of it that records and builds."""
     if not work.engine.exists():
-        loader = work.wheel_of(ROOT / "loader")
+        wheels = [work.wheel_of(ROOT / folder) for folder in ("loader", "attach")]
         if ready:
             work.copy_of(ready, work.engine)
         else:
             run("uv", "venv", "-q", "--python", work.python, work.engine)
-        work.install(work.engine, *ENGINE, loader)
+        work.install(work.engine, *ENGINE, *wheels)
     if not work.builder.exists():
         work.copy_of(work.engine, work.builder)
-        work.install(work.builder, work.wheel_of(ROOT), *(work.folder / "wheels").glob("precast_loader-*.whl"))
+        work.install(work.builder, work.wheel_of(ROOT), *(work.folder / "wheels").glob("precast_*-*.whl"))
 
 
 def make_cache(work: Work, recording: Path | None) -> None:

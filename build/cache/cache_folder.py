@@ -15,6 +15,7 @@ the same way, until the next build replaces it.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -106,4 +107,8 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         target = folder / name
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(data)
+    for path in (folder, *folder.rglob("*")):  # the loader refuses what everyone may write, as with a umask of 000
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & stat.S_IWOTH:
+            path.chmod(mode & ~stat.S_IWOTH)
     sync(folder)

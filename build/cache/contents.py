@@ -22,7 +22,7 @@ from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.index import INDEX_LIMIT, OP_LIMIT, Index, digest
 from precast.loader.contract.format.op_reader import OpReader
-from precast.loader.contract.recordings.return_structure import first_op
+from precast.loader.contract.format.several_objects import first_op
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
 

@@ -16,8 +16,8 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical
+from precast.loader.contract.format.several_objects import count_of
 from precast.loader.contract.format.tuning.measured import Measured
-from precast.loader.contract.recordings.return_structure import count_of
 
 _ABSENT = "it is not in the cache"
 

@@ -10,7 +10,7 @@ from typing import Any
 from precast.build.cache.blob_reuse import BlobReuse
 from precast.build.cache.build_assumptions import assumptions_of, record_of
 from precast.build.cache.compress import store_all, store_raw, train
-from precast.build.cache.freshness import INPUTS
+from precast.build.cache.freshness import CLOSED, INPUTS
 from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profiles
 from precast.build.inputs.inputs import shortened
@@ -25,9 +25,8 @@ from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex, Runtime, digest
+from precast.loader.contract.format.several_objects import OBJECTS, first_op
 from precast.loader.contract.format.tuning.measured import Measured
-from precast.loader.contract.recordings.provenance import FACTS, NATIVE_CALL, OBJECTS, RETURNS
-from precast.loader.contract.recordings.return_structure import first_op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +125,9 @@ def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) ->
         "env": dict(sorted(variant.env.items())),
         "registered": variant.registered,
         **({"parts": list(variant.parts)} if variant.parts else {}),
-        **({} if record.returns is None else {RETURNS: record.returns}),
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
-        **({} if record.native is None else {NATIVE_CALL: dict(record.native)}),
-        **({} if record.facts is None else {FACTS: record.facts.to_json()}),
+        CLOSED: record.closed,
+        **record.provenance,
         **({INPUTS: {"digest": record.inputs.digest, "read": read}} if record.inputs.names else {}),
         **assumed,
     }

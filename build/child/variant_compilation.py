@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from precast.build.child.compiler.capture import Caught
 from precast.build.child.compiler.keep_ptx import text_of
-from precast.build.child.compiler.select_objects import Refused, select_objects, select_returned
+from precast.build.child.compiler.select_objects import Refused, select_objects
 from precast.build.child.declaration_check import advice, wrong_names
-from precast.build.child.observe.kernel_facts import kernel_facts
-from precast.build.child.observe.observer import Observer
+from precast.build.child.facts.requests import Requests
 from precast.build.child.stand_in.need import needs_fake_cuda
 from precast.kernels.authoring.registry import FunctionRef
-from precast.loader.attach import library_named
+from precast.loader.contract.format.several_objects import numbered
 from precast.loader.contract.format.signature import Signature
 
 
 def compile_variant(
-    request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
+    request: Mapping[str, Any], catcher: Any, facts: Any, requests: Requests
 ) -> tuple[dict[str, Any], list[bytes]]:
     """The reply to a request, and the objects; raises Refused."""
     from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of
     from precast.kernels.authoring.registry import load
-    from precast.loader.contract.recordings.return_structure import numbered
 
     source = FunctionRef.parse(request["source"])
     function = load(source)
@@ -36,6 +32,8 @@ def compile_variant(
     compiled = catcher.take()
     form = None
     if source.library:
+        from precast.build.child.attached.seam_objects import seam_provenance, select_returned
+
         caught, form = select_returned(compiled, returned, source=source)
         symbols = [numbered(symbols[0], number, "_") for number in range(len(caught))]
     else:
@@ -55,9 +53,7 @@ def compile_variant(
         "signatures": signatures,
         "ptx": ptx,
         "assumed": facts.requested(),
-        "native": _native(caught) if source.library else None,
-        "returns": form,
-        "facts": _kernel_facts(request, observer) if source.library else None,
+        "provenance": seam_provenance(source, request["config"], caught, form, requests) if source.library else {},
     }
     return reply, objects
 
@@ -75,28 +71,6 @@ def advice_for(request: Mapping[str, Any], reply: Mapping[str, Any]) -> str:
     return advice(declaration_of(function), config, Signature.parse(reply["signatures"][0]))
 
 
-def _kernel_facts(request: Mapping[str, Any], observer: Observer) -> dict[str, Any]:
-    """What decided the kernel of an attached library beside its key."""
-    source = FunctionRef.parse(request["source"])
-    library = library_named(source.library)
-    return kernel_facts(
-        _roots_of(source),
-        library.package,
-        request["config"],
-        requests=observer.requests,
-        compiling=observer.recent,
-        by_module=library.by_module,
-    ).to_json()
-
-
-def _roots_of(source: FunctionRef) -> list[object]:
-    """A function; of a method, also its class."""
-    roots: list[Any] = [sys.modules[source.module]]
-    for name in source.function.split("."):
-        roots.append(getattr(roots[-1], name, None))
-    return roots[1:]
-
-
 def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -> Any:
     """The return value of a function. One that does not use precast may launch its kernel: it is stopped there."""
     from precast.kernels.adapters.first_launch import compiled_until_launch
@@ -111,22 +85,12 @@ def _returned_by(function: Any, config: Mapping[str, Any], *, on_no_gpu: bool) -
 
 @contextmanager
 def _on_no_gpu() -> Iterator[None]:
-    from precast.build.child.record_main import without_gpu
     from precast.build.child.stand_in.fake_cuda import install_fake_cuda
+    from precast.build.child.stand_in.no_gpu import without_gpu
 
     install_fake_cuda()  # for good: this process compiles one variant
     with without_gpu():
         yield
-
-
-def _native(caught: Sequence[Caught]) -> dict[str, Any] | None:
-    """The defaults of calls in the DSL's native convention; None if the library compiles for TVM-FFI."""
-    natives = [call.native for call in caught]
-    if all(native is None for native in natives):
-        return None
-    if any(native is None for native in natives):
-        raise Refused("the function compiles some objects with --enable-tvm-ffi and some without: use it for all")
-    return {name: value for native in natives for name, value in (native or {}).items()}
 
 
 def export(compiled: Any, symbol: str) -> bytes:

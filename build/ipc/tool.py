@@ -14,6 +14,18 @@ from precast.build.ipc.process_tree import StopTimer, end_descendants
 SECONDS = 600.0
 _STOPPED_SECONDS = 5.0
 _TURN_SECONDS = 0.5
+# gcc and ld read many other variables, some of which change what they write: LD_RUN_PATH becomes the RUNPATH of a
+# library, and COMPILER_PATH exchanges the linker.
+_VARIABLES = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+def tool_environment() -> dict[str, str]:
+    """The environment of tools: little of the caller's, and messages in English.
+
+    >>> tool_environment()["LC_ALL"]
+    'C'
+    """
+    return {**{name: os.environ[name] for name in _VARIABLES if name in os.environ}, "LC_ALL": "C"}
 
 
 def run_tool(
@@ -31,7 +43,7 @@ def run_tool(
     with subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, **({"TMPDIR": str(folder)} if folder else {})},
+        env={**tool_environment(), **({"TMPDIR": str(folder)} if folder else {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

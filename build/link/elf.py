@@ -100,16 +100,21 @@ def host_arch(library: bytes) -> str:
 
 def needed(library: bytes) -> tuple[str, ...]:
     """The libraries that a library names as needed."""
+    return tuple(str(tag.needed) for tag in _dynamic_tags(library) if tag.entry.d_tag == "DT_NEEDED")
+
+
+def search_paths(library: bytes) -> tuple[str, ...]:
+    """The folders in which a library has the dynamic linker search (RUNPATH and RPATH)."""
+    tags = ((tag, tag.entry.d_tag) for tag in _dynamic_tags(library))
+    return tuple(str(getattr(tag, name[3:].lower())) for tag, name in tags if name in ("DT_RUNPATH", "DT_RPATH"))
+
+
+def _dynamic_tags(library: bytes) -> Iterator[Any]:
     from elftools.elf.dynamic import DynamicSection
 
-    elf = _open(library, "the library")
-    return tuple(
-        str(tag.needed)
-        for section in elf.iter_sections()
-        if isinstance(section, DynamicSection)
-        for tag in section.iter_tags()
-        if tag.entry.d_tag == "DT_NEEDED"
-    )
+    for section in _open(library, "the library").iter_sections():
+        if isinstance(section, DynamicSection):
+            yield from section.iter_tags()
 
 
 def _open(data: bytes, what: str) -> ELFFile:

@@ -51,8 +51,19 @@ class Linker:
             except LinkError as error:
                 raise self._explained(error, code, symbol) from None
             library = Path(folder, "variant.so").read_bytes()
+        self._check(library, symbol)
         glibc = max(elf.oldest_glibc(library), self._runtime.host.glibc, key=_version)
         return Library(code=library, host=Host(arch=elf.host_arch(library), glibc=glibc))
+
+    def _check(self, library: bytes, symbol: str) -> None:
+        """Refuse a library that brings others to the hosts that open it: a linker may have defaults of its own."""
+        known = {self._runtime.soname, "libtvm_ffi.so", *self._toolchain.release.libraries}
+        foreign = [name for name in elf.needed(library) if name not in known]
+        if found := [*foreign, *elf.search_paths(library)]:
+            raise LinkError(
+                f"{self._toolchain.ld} added {', '.join(found)} to the library of {symbol}: use the distribution's"
+                " linker (binutils), without a wrapper or a configuration that adds libraries or search paths"
+            )
 
     def _explained(self, error: LinkError, code: bytes, symbol: str) -> LinkError:
         """The linker's refusal in other words, where what the object needs is nowhere."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from precast.build.errors import ToolError
 from precast.build.interpreter import distribution, version_of
+from precast.build.ipc.tool import tool_environment
 from precast.build.link.versions import (
     DSL,
     LIBRARIES,
@@ -168,7 +169,9 @@ def program(name: str) -> Path:
 
 def _output(program: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [program, *arguments], env=tool_environment(), capture_output=True, text=True, check=True, timeout=60
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolError(f"{program} does not run ({error}): reinstall it") from None
     return done.stdout.strip()

@@ -1,1 +1,1 @@
-"""Launches in child processes, seen from the parent: timing, verification and replay of artifacts."""
+"""Launches in child processes, seen from the parent: timing and verification of artifacts."""

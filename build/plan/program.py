@@ -23,9 +23,7 @@ from precast.build.errors import ManifestError
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import Value, dtype_name, suggest, to_json
-from precast.loader.contract.format.patterns import NAME, Pattern
-from precast.loader.contract.recordings.keys import encode
-from precast.loader.contract.recordings.recording import LIBRARY_NAME
+from precast.loader.contract.format.patterns import LIBRARY_NAME, NAME, Pattern
 from precast.loader.errors import ConfigError
 
 PLACE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -206,7 +204,7 @@ def _named(value: object) -> str | None:
 
 
 def _form(node: Node, values: Values) -> Any:
-    """An argument as ``precast.loader.contract.recordings.keys`` writes it."""
+    """An argument as ``precast.attach.recordings.keys`` writes it, which the child process decodes."""
     if isinstance(node.value, dict):
         return _tensor(node.value, values)
     if isinstance(node.value, tuple):
@@ -216,7 +214,19 @@ def _form(node: Node, values: Values) -> Any:
     if isinstance(value, str) and value.startswith("torch."):
         _dtype(value, node)
         return f"$torch:{value.removeprefix('torch.')}"
-    return encode(value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    """A plain value in that form.
+
+    >>> _scalar("$x"), _scalar(-0.0), _scalar(8)
+    ('$str:$x', '$float:-0.0', 8)
+    """
+    if isinstance(value, str) and value.startswith("$"):
+        return f"$str:{value}"
+    needs_text = isinstance(value, float) and (not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0))
+    return f"$float:{value}" if needs_text else value
 
 
 def _tensor(data: Nodes, values: Values) -> list[Any]:

@@ -32,7 +32,7 @@ from precast.build.store.store import Store
 from precast.kernels.adapters.scripts.contract import contract, script
 from precast.kernels.authoring.launching.cases import source_of
 from precast.loader.contract.format.artifact import Artifact
-from precast.loader.contract.recordings.return_structure import first_op
+from precast.loader.contract.format.several_objects import first_op
 from precast.loader.errors import PrecastError
 from precast.loader.resolve.cache import Cache
 

@@ -9,16 +9,13 @@ from itertools import accumulate
 from typing import Any
 
 from precast.build.gpu.profile import parse_answers
-from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
+from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.artifact import Host, Resources
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
-from precast.loader.contract.recordings.kernel_facts import KernelFacts, parse_facts
-from precast.loader.contract.recordings.provenance import parse_defaults
-from precast.loader.contract.recordings.return_structure import parse_structure
 from precast.loader.errors import FormatError
 from precast.loader.machine.facts import Answer
 
@@ -53,11 +50,10 @@ class Product:
 class Record:
     """A built variant.
 
-    ``assumed`` has the facts of its GPU that it requested, ``inputs`` the author's files and variables that it read,
-    both with their values; the key covers them. ``installed`` has its other inputs, which must be unchanged.
-    ``unsteady`` lists requests that no key can cover. ``seconds`` is for reports. ``returns`` is what a compile
-    function of an attached library returned, if not the object itself; ``native`` has the defaults of a call if that
-    library calls it in the DSL's native convention, and ``facts`` what decided the kernel beside its key.
+    ``assumed`` has the facts of its GPU that it requested, ``inputs`` the author's files that it could read, both with
+    their values; the key covers them. ``installed`` has its other inputs, which must be unchanged. ``closed`` says by
+    what everything else was kept away. ``seconds`` is for reports. ``provenance`` has what the compile function of an
+    attached library adds to the provenance of its artifacts.
     """
 
     key: str
@@ -66,10 +62,8 @@ class Record:
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     inputs: Inputs = NO_INPUTS
     installed: Inputs = NO_INPUTS
-    unsteady: tuple[str, ...] = ()
-    returns: Any = None
-    native: Mapping[str, Any] | None = None
-    facts: KernelFacts | None = None
+    closed: str = "none"
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def serves(self, kinds: Iterable[str], *, ptx: bool = False) -> bool:
         """Whether artifacts of these kinds can be made from it, with their PTX: a cubin needs a rehearsed launch."""
@@ -85,11 +79,9 @@ class Record:
             "assumed": dict(self.assumed),
             "inputs": self.inputs.to_json(),
             "installed": self.installed.to_json(),
-            "unsteady": list(self.unsteady),
+            "closed": self.closed,
             "products": [],
-            **({} if self.returns is None else {"returns": self.returns}),
-            **({} if self.native is None else {"native": dict(self.native)}),
-            **({} if self.facts is None else {"facts": self.facts.to_json()}),
+            **({"provenance": dict(self.provenance)} if self.provenance else {}),
         }
         parts: list[bytes] = []
         for product in self.products:
@@ -133,10 +125,8 @@ class Record:
             assumed=fields.parsed(header, "assumed", parse_answers),
             inputs=fields.parsed(header, "inputs", Inputs.parse),
             installed=fields.parsed(header, "installed", Inputs.parse),
-            unsteady=fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY),
-            returns=fields.parsed(header, "returns", parse_structure, None),
-            native=fields.parsed(header, "native", parse_defaults, None),
-            facts=fields.parsed(header, "facts", parse_facts, None),
+            closed=fields.get(header, "closed", str),
+            provenance=fields.parsed(header, "provenance", fields.as_object, {}),
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from precast.build.errors import NoPtx
 from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
@@ -34,6 +36,13 @@ class KeptPtx:
             raise NoPtx(
                 f"the store {self._store.path} has {artifact.key[:12]} of a build that kept no PTX:"
                 " build the cache again with --keep ptx"
+            )
+        # A store may have another build of the same key, if an input changed that the key does not cover.
+        contents = (product.library,) if artifact.kind == "object" else product.cubins
+        if artifact.blob.sha256 not in {hashlib.sha256(content).hexdigest() for content in contents}:
+            raise NoPtx(
+                f"the store {self._store.path} has other code for {artifact.key[:12]} than the cache"
+                f" {self._cache.path}: build the cache again with --keep ptx"
             )
         return product.ptx.decode(errors="replace")
 

@@ -21,8 +21,6 @@ from precast.cli.shared.output import count, print_result, size
 from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
-from precast.cli.shared.recording.engine_check import check_engine
-from precast.cli.shared.recording.recorded_run import engine_words
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -33,7 +31,6 @@ def command(
     target: options.Target = None,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
-    hermetic: options.Hermetic = False,
     emit: options.Emit = None,
     profile: options.Profile = None,
     as_json: options.Json = False,
@@ -43,13 +40,16 @@ def command(
     engine_option: options.EngineOption = None,
 ) -> None:
     if engine is not None:
+        from precast.build.attached.recorded_run import engine_words
+        from precast.cli.shared.engine_check import check_engine
+
         words = engine_words(engine, model, tensor_parallel, engine_option or ())
         raise typer.Exit(check_engine(words, paths or [], (target or [own_target("check for")])[0]))
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions
     from precast.build.gpu.profile import Profiles
-    from precast.build.ipc.child_inputs import answers_here
+    from precast.build.inputs.input_answers import answers_here
     from precast.build.store.lookup import Lookup
     from precast.build.store.store import Store
 
@@ -59,7 +59,6 @@ def command(
         target=request.target,
         retarget=retarget,
         pass_env=pass_env,
-        hermetic=hermetic,
         emit=emit,
     ).plan(Profiles.named(profile or ()))
     store = Store(store_folder(None))

@@ -15,13 +15,10 @@ from typing import Annotated
 import typer
 
 from precast.build.disk.scratch import write_output
-from precast.build.plan.recordings.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.own_target import own_target
-from precast.cli.shared.recording.recorded_run import ended, engine_words, read_runs, run_recorded
 from precast.cli.shared.values import check_output_file
-from precast.loader.attach import library_named
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
@@ -69,6 +66,9 @@ def command(
         bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
     ] = False,
 ) -> None:
+    from precast.build.attached.recorded_manifest import manifest_of, read_recorded_manifest
+    from precast.build.attached.recorded_run import ended, engine_words, read_runs, run_recorded
+
     if engine is not None:
         if program:
             raise ConfigError(f"--engine {engine} needs no program: remove {' '.join(program)!r}")
@@ -76,8 +76,6 @@ def command(
         target = target or own_target("record for")
     else:
         words = [] if merge else _words(program, model)
-    for library_name in library or ():
-        library_named(library_name)
     _check_output(output)
     if name is not None and not CACHE_NAME.admits(name):
         raise ConfigError(f"{name!r} is not a name of a manifest: use lower-case letters, digits and single dashes")

@@ -33,7 +33,7 @@ def command(
     grid: Annotated[bool, typer.Option("--grid", help="Write the requested problems, not a manifest.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    from precast.build.plan.recordings.requested_manifest import (
+    from precast.build.plan.requested_manifest import (
         entries_of,
         grid_of,
         grid_text,

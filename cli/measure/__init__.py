@@ -1,1 +1,1 @@
-"""Commands that measure on a GPU: verify, bench, tune, replay."""
+"""Commands that measure on a GPU: verify, bench, tune."""

@@ -70,7 +70,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast tune prune manifest.yaml --cache cache --times h200.json --cover",
     ),
     "tune apply": ("precast tune apply cache times.json",),
-    "replay": ("precast replay dumps", "precast replay dumps/4711-1763809000/call-000000000012 --cache cache"),
 }
 
 

@@ -24,7 +24,7 @@ def supports(config, target):
     return "threads must be a multiple of 32: use 128 or 256" if config["threads"] % 32 else None
 
 
-@kernel(op="mine.add", targets=["sm_80+"], supports=supports, outputs=["out"])
+@kernel(op="mine.add", targets=["sm_80+"], outputs=["out"])
 def compile_add(dtype: DType, threads: Tuned[int] = 128):
     """Add a number to every element: ``add(x, out, value)``."""
     n = cute.sym_int()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from precast.kernels.adapters.scripts.meta_tensors import dlpack_views, without_memory
-from precast.loader.attach import after_import
+from precast.loader.contract.import_hook import after_import
 
 Tensors = Callable[[], contextlib.AbstractContextManager[None]]
 

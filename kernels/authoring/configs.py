@@ -18,7 +18,7 @@ def integer(config: Config, key: str) -> int:
     """
     value = config[key]
     if not isinstance(value, int):
-        raise ConfigError(f"{key}: expected int, not {value!r}: complete the config first")
+        raise ConfigError(f"{key}: expected int, got {value!r}: complete the config first")
     return value
 
 
@@ -33,7 +33,7 @@ def integers(config: Mapping[str, object], key: str) -> tuple[int, ...]:
         numbers = tuple(number for number in value if isinstance(number, int))
         if len(numbers) == len(value):
             return numbers
-    raise ConfigError(f"{key}: expected a list of int, not {value!r}: complete the config first")
+    raise ConfigError(f"{key}: expected a list of int, got {value!r}: complete the config first")
 
 
 def not_among(config: Config, key: str, allowed: Sequence[object]) -> str | None:

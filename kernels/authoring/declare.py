@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
+from types import EllipsisType, MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.composition.ranks import Ranks
 from precast.kernels.authoring.errors import DeclarationError
+from precast.kernels.authoring.module_functions import ATTRIBUTE, PARAMETERS, with_module_functions
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config, Key, suggest
@@ -21,10 +22,12 @@ from precast.loader.errors import TargetError
 F = TypeVar("F", bound=Callable[..., Any])
 Problem = Mapping[str, int]
 Names = Mapping[str, str] | Callable[[Config], Mapping[str, str]]
+Supports = Callable[[Config, Target], "str | None"]
+Problems = Callable[[Config], Sequence[Problem]]
+Reference = Callable[[Config, Mapping[str, Any]], "dict[str, Any]"]
 Peers = Callable[[Config, Mapping[str, Any]], Mapping[str, Callable[[], Any]]]
 Arguments = Mapping[str, Any]
 Passes = Callable[[Config, Mapping[str, Any]], "Arguments | Sequence[Arguments]"]
-_ATTRIBUTE = "__precast__"
 SPEED_FACTS = (
     "multiprocessor_count", "max_active_clusters", "max_threads_per_multiprocessor", "max_blocks_per_multiprocessor",
     "max_shared_memory_per_multiprocessor", "max_registers_per_multiprocessor", "max_persisting_l2_cache_size",
@@ -126,14 +129,14 @@ class Declaration:
     op: str
     keys: tuple[Key, ...]
     targets: tuple[str, ...] = ()
-    supports: Callable[[Config, Target], str | None] | None = None
-    problems: Callable[[Config], Sequence[Problem]] | None = None
+    supports: Supports | None = None
+    problems: Problems | None = None
     inputs: Inputs | None = None
     large: Callable[[Config], Problem] | None = None
     outputs: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     workspace: tuple[str, ...] = ()
-    reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None
+    reference: Reference | None = None
     tolerance: Callable[[Config], Tolerance] | None = None
     special_values: tuple[str, ...] = SPECIAL_VALUES
     deterministic: bool = True
@@ -176,9 +179,9 @@ class Declaration:
         >>> Declaration(op="norm", keys=()).verified_by(part).verifiable
         True
         """
-        own = {f.name: getattr(part, f.name) for f in fields(part)}
-        problems = own.pop("problems")
-        return replace(self, problems=lambda config: problems, **own)
+        values = {f.name: getattr(part, f.name) for f in fields(part)}
+        problems = values.pop("problems")
+        return replace(self, problems=lambda config: problems, **values)
 
     @property
     def verifiable(self) -> bool:
@@ -190,20 +193,20 @@ def kernel(
     *,
     op: str,
     targets: Sequence[str] = (),
-    supports: Callable[[Config, Target], str | None] | None = None,
-    problems: Callable[[Config], Sequence[Problem]] | None = None,
-    inputs: Inputs | None = None,
-    large: Callable[[Config], Problem] | None = None,
+    supports: Supports | EllipsisType | None = ...,
+    problems: Problems | EllipsisType | None = ...,
+    inputs: Inputs | EllipsisType | None = ...,
+    large: Callable[[Config], Problem] | EllipsisType | None = ...,
     outputs: Sequence[str] = (),
     in_place: Sequence[str] = (),
     workspace: Sequence[str] = (),
-    reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]] | None = None,
-    tolerance: Callable[[Config], Tolerance] | None = None,
+    reference: Reference | EllipsisType | None = ...,
+    tolerance: Callable[[Config], Tolerance] | EllipsisType | None = ...,
     special_values: Sequence[str] = SPECIAL_VALUES,
     deterministic: bool = True,
-    cost: Callable[[Config, Problem], Cost] | None = None,
-    tile: Callable[[Config, Target], Tile | None] | None = None,
-    peer: Peers | None = None,
+    cost: Callable[[Config, Problem], Cost] | EllipsisType | None = ...,
+    tile: Callable[[Config, Target], Tile | None] | EllipsisType | None = ...,
+    peer: Peers | EllipsisType | None = ...,
     arguments: Names | None = None,
     part: Callable[[str, Config, Target], Part | None] | None = None,
     ranks: Ranks | None = None,
@@ -214,33 +217,31 @@ def kernel(
 ) -> Callable[[F], F]:
     """Declare a function that compiles one kernel. The function itself is returned unchanged.
 
-    Its parameters are the kernel's config keys. See ``Declaration`` for what each argument means.
+    Its parameters are the kernel's config keys. See ``Declaration`` for what each argument means. ``supports``,
+    ``problems``, ``inputs``, ``large``, ``reference``, ``tolerance``, ``cost``, ``tile`` and ``peer`` need not be
+    written: a function of that name that the module defines above the kernel, with the parameters of the contract, is
+    taken. None in its place takes none. Where a module has two kernels, the second says which functions it takes.
 
     >>> @kernel(op="double", targets=["sm_80+"])
     ... def double(dtype: str, threads: int = 128): ...
     >>> declaration_of(double).op, [key.name for key in declaration_of(double).keys]
     ('double', ['dtype', 'threads'])
     """
+    written = {
+        "supports": supports, "problems": problems, "inputs": inputs, "large": large, "reference": reference,
+        "tolerance": tolerance, "cost": cost, "tile": tile, "peer": peer,
+    }  # fmt: skip
 
     def declare(function: F) -> F:
         declaration = Declaration(
             op=op,
             keys=keys_of(function),
             targets=_sequence(function, "targets", targets),
-            supports=supports,
-            problems=problems,
-            inputs=inputs,
-            large=large,
             outputs=_sequence(function, "outputs", outputs),
             in_place=_sequence(function, "in_place", in_place),
             workspace=_sequence(function, "workspace", workspace),
-            reference=reference,
-            tolerance=tolerance,
             special_values=_sequence(function, "special_values", special_values),
             deterministic=deterministic,
-            cost=cost,
-            tile=tile,
-            peer=peer,
             arguments=arguments if callable(arguments) else MappingProxyType(dict(arguments or {})),
             part=part,
             ranks=ranks,
@@ -248,6 +249,7 @@ def kernel(
             rank_key=rank_key,
             speed_only=_sequence(function, "speed_only", speed_only),
             imports=_sequence(function, "imports", imports),
+            **with_module_functions(function, written, outputs),
         )
         return attach(function, declaration)
 
@@ -258,7 +260,7 @@ def attach(function: F, declaration: Declaration) -> F:
     """Give a function a declaration, as ``kernel`` does."""
     _check(function, declaration)
     try:
-        setattr(function, _ATTRIBUTE, declaration)
+        setattr(function, ATTRIBUTE, declaration)
     except AttributeError:
         where = name_of(function)
         raise DeclarationError(f"{where} takes no attributes: decorate a plain function around it") from None
@@ -271,7 +273,7 @@ def is_declared(function: Callable[..., Any]) -> bool:
     >>> is_declared(len)
     False
     """
-    return isinstance(getattr(function, _ATTRIBUTE, None), Declaration)
+    return isinstance(getattr(function, ATTRIBUTE, None), Declaration)
 
 
 def declaration_of(function: Callable[..., Any], op: str | None = None) -> Declaration:
@@ -285,7 +287,7 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
     >>> declaration_of(plain, op="mine.plain").keys
     (Key(name='n', type='int', tuned=False, has_default=False, default=None, choices=()),)
     """
-    declared = getattr(function, _ATTRIBUTE, None)
+    declared = getattr(function, ATTRIBUTE, None)
     if isinstance(declared, Declaration):
         if op is None or op == declared.op:
             return declared
@@ -303,7 +305,7 @@ def declaration_of(function: Callable[..., Any], op: str | None = None) -> Decla
 
 def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str, str]:
     """The new names that a function's declaration gives to arguments; empty where they keep their own."""
-    declared = getattr(function, _ATTRIBUTE, None)
+    declared = getattr(function, ATTRIBUTE, None)
     if not isinstance(declared, Declaration):
         return {}
     names = declared.arguments
@@ -312,7 +314,7 @@ def argument_names(function: Callable[..., Any], config: Config) -> Mapping[str,
 
 def outputs_of(function: Callable[..., Any], part: int = 0) -> tuple[str, ...]:
     """The arguments that a compiled object writes, by the function's declaration; none where it declares nothing."""
-    declared = getattr(function, _ATTRIBUTE, None)
+    declared = getattr(function, ATTRIBUTE, None)
     if not isinstance(declared, Declaration):
         return ()
     return tuple(declared.parts.values())[part] if declared.parts else declared.outputs
@@ -344,7 +346,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
             TargetPattern.parse(pattern)
         except TargetError as error:
             raise DeclarationError(f"{where}: targets: {error}") from None
-    for part in ("supports", "problems", "large", "inputs", "reference", "tolerance", "cost", "tile", "peer"):
+    for part in PARAMETERS:
         value = getattr(declaration, part)
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {part} is {value!r}: give a function")

@@ -7,6 +7,7 @@ EXTRAS = {
     "cutlass.operators": "cutlass",
     "flash_attn": "flash-attention",
     "flashinfer": "flashinfer",
+    "precast.attach": "attach",
     "quack": "quack",
     "torch": "torch",
     "triton": "quack",

@@ -76,9 +76,9 @@ def find(op: str, registered: Iterable[EntryPoint] | None = None) -> FunctionRef
         )
     places = {str(s) for s in functions}
     if len(places) > 1:
-        listed = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(functions))
+        places_text = ", ".join(f"{s} ({s.distribution or 'unknown'})" for s in sorted(functions))
         raise SourceError(
-            f"the op {op!r} is registered by more than one distribution: {listed}; "
+            f"the op {op!r} is registered by more than one distribution: {places_text}; "
             "uninstall one, or name the function with 'compile:'"
         )
     return min(functions)

@@ -7,15 +7,25 @@ functions with ``precast.kernels.kernel``, as ``precast.kernels.own.norms.rmsnor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
+from types import EllipsisType
 from typing import Any, Literal, TypeVar
 
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Peers, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import (
+    SPECIAL_VALUES,
+    Cost,
+    Peers,
+    Problem,
+    Problems,
+    Reference,
+    Supports,
+    Tolerance,
+    kernel,
+)
 from precast.kernels.authoring.dtypes import bits
 from precast.loader.contract.format.config import Config
-from precast.loader.contract.format.target import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +104,7 @@ class RowKernel:
     ``arguments`` are all arguments in call order. ``prepare`` changes the inputs after they are made, where random
     values do not do: ``prepare(config, inputs, seed)``. ``flops`` is how many operations each element of the first
     tensor takes. ``names`` maps the argument names of the compiled function to those of ``arguments``. Everything else
-    is as in ``Declaration``.
+    is as in ``kernel``, which also takes the module's functions by their names.
 
     >>> double = RowKernel(
     ...     op="double",
@@ -111,16 +121,16 @@ class RowKernel:
 
     op: str
     arguments: tuple[Tensor | Constant, ...]
-    problems: Callable[[Config], Sequence[Problem]]
-    reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]]
     flops: int
+    problems: Problems | EllipsisType = ...
+    reference: Reference | EllipsisType = ...
     targets: tuple[str, ...] = ()
-    supports: Callable[[Config, Target], str | None] | None = None
-    tolerance: Callable[[Config], Tolerance] | None = None
-    large: Callable[[Config], Problem] | None = None
+    supports: Supports | EllipsisType | None = ...
+    tolerance: Callable[[Config], Tolerance] | EllipsisType | None = ...
+    large: Callable[[Config], Problem] | EllipsisType | None = ...
     special_values: Sequence[str] = SPECIAL_VALUES
     deterministic: bool = True
-    peer: Peers | None = None
+    peer: Peers | EllipsisType | None = ...
     prepare: Callable[[Config, dict[str, Any], int], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
@@ -146,22 +156,6 @@ class RowKernel:
             imports=self.imports,
         )
         return declare(function)
-
-    def with_arguments(self, op: str, *arguments: Tensor | Constant) -> RowKernel:
-        """A similar kernel, whose arguments are these in place of those with the same names.
-
-        >>> norm = RowKernel(
-        ...     op="norm",
-        ...     arguments=(Tensor("x", ("rows", "hidden")), Constant("bias", None)),
-        ...     problems=lambda config: row_problems(4096),
-        ...     reference=lambda config, inputs: {},
-        ...     flops=4,
-        ... )
-        >>> norm.with_arguments("biased_norm", Tensor("bias", ("hidden",))).arguments[1].shape
-        ('hidden',)
-        """
-        replaced = {argument.name: argument for argument in arguments}
-        return replace(self, op=op, arguments=tuple(replaced.get(old.name, old) for old in self.arguments))
 
     @property
     def outputs(self) -> tuple[str, ...]:

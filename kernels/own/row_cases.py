@@ -24,7 +24,7 @@ def split_of(config: Config, key: str) -> Split:
     """How the threads of a block share rows, or their share of one where a cluster of blocks has it.
 
     >>> config = {"dtype": "bfloat16", "width": 128256, "threads": 512}
-    >>> split_of(config, "width").held, split_of({**config, "cluster": 4}, "width").held
+    >>> split_of(config, "width").fits_registers, split_of({**config, "cluster": 4}, "width").fits_registers
     (False, True)
     """
     share = configs.integer(config, key) // (configs.integer(config, "cluster") if "cluster" in config else 1)
@@ -50,7 +50,7 @@ def spill_refusal(config: Config, key: str) -> str | None:
     >>> spill_refusal({"dtype": "bfloat16", "hidden": 16384, "threads": 128}, "hidden")
     'hidden is 16384, and threads 128: a row stays in registers; use more threads'
     """
-    if split_of(config, key).held:
+    if split_of(config, key).fits_registers:
         return None
     return f"{key} is {config[key]}, and threads {config['threads']}: a row stays in registers; use more threads"
 

@@ -11,7 +11,7 @@ from precast.loader.contract.format.config import Config
 
 WARP = 32
 _VECTOR_BITS = 128
-_HELD_STEPS = 8
+_REGISTER_STEPS = 8
 
 
 def split_of(config: Config) -> Split:
@@ -61,10 +61,10 @@ class Split:
         return max(1, self.lanes // WARP)
 
     @property
-    def held(self) -> bool:
+    def fits_registers(self) -> bool:
         """Whether a row and its weights stay in registers: four each for a vector, at most half of a thread's."""
         registers = min(255, 65536 // self.threads)
-        return self.steps <= min(_HELD_STEPS, registers // 16)
+        return self.steps <= min(_REGISTER_STEPS, registers // 16)
 
     def whole(self, step: int) -> bool:
         """Whether every lane has a vector in this step."""

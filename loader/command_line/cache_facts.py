@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.index import INDEX_LIMIT, VERSION
-from precast.loader.errors import FormatError, PrecastError
+from precast.loader.errors import AttachNotInstalled, FormatError, PrecastError
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
 from precast.loader.resolve.discover import VARIABLE, DiscoveredCache
@@ -153,47 +153,17 @@ def _order(first: DiscoveredCache, second: DiscoveredCache) -> str:
     return f"it is first in {VARIABLE}"
 
 
-def attached_libraries(caches: Iterable[DiscoveredCache]) -> tuple[AttachedLibrary, ...]:
+def attached_libraries(caches: Sequence[DiscoveredCache]) -> tuple[AttachedLibrary, ...]:
     """The libraries whose kernels caches have, and whether the installed versions get these kernels."""
-    recorded: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for cache in caches:
-        for op in cache.index.ops if cache.index else ():
-            if op.startswith("attach."):
-                recorded[op.split(".")[1]] |= _guards(cache, op)
-    return tuple(_library(name, guards) for name, guards in sorted(recorded.items()) if guards and _ships(name))
-
-
-def _ships(name: str) -> bool:
-    from precast.loader.attach import SHIPPED
-
-    return name in SHIPPED
-
-
-def _guards(discovered: DiscoveredCache, op: str) -> set[tuple[str, str]]:
-    """The versions and the digests of a library's sources that its kernels were recorded with."""
-    from precast.loader.contract.recordings.provenance import SOURCE, VERSION
-
+    ops = (op for cache in caches for op in (cache.index.ops if cache.index else ()))
+    names = sorted({op.split(".")[1] for op in ops if op.startswith("attach.")})
+    if not names:
+        return ()
     try:
-        rows = discovered.cache.op(op).artifacts if discovered.cache else ()
-    except PrecastError:
-        return set()
-    return {(str(a.config.get(VERSION, "")), str(a.config.get(SOURCE, ""))) for a in rows}
-
-
-def _library(name: str, guards: set[tuple[str, str]]) -> AttachedLibrary:
-    from precast.loader.attach import NotInstalled, library_named
-
-    library, versions = library_named(name), tuple(sorted({version for version, _ in guards}))
-    try:
-        installed = library.guard()
-    except NotInstalled:
-        return AttachedLibrary(distribution=library.distribution, recorded=versions)
-    why = ""
-    if installed.version not in versions:
-        why = f"the caches were recorded with {' and '.join(versions)}"
-    elif (installed.version, installed.source) not in guards:
-        why = "its files differ from those that the caches were recorded with"
-    return AttachedLibrary(distribution=library.distribution, recorded=versions, installed=installed.version, why=why)
+        from precast.loader import attach
+    except AttachNotInstalled as error:
+        return (AttachedLibrary(distribution="precast-attach", recorded=tuple(names), why=str(error)),)
+    return attach.recorded_libraries(caches, names)
 
 
 def machines_by_kind(devices: Iterable[tuple[str, Machine]]) -> Iterator[tuple[str, Machine]]:

@@ -190,7 +190,7 @@ def _libraries(libraries: Iterable[AttachedLibrary]) -> Iterator[Check]:
         versions = " and ".join(library.recorded)
         if not library.installed:
             seen = f"not installed; the caches have kernels of {versions}, for programs that attach it"
-            yield Check(library.distribution, "ok", seen)
+            yield Check(library.distribution, "warn" if library.why else "ok", seen, library.why)
         elif library.why:
             seen = f"{library.installed} is installed, but {library.why}: the caches serve it no kernel"
             todo = f"pip install --force-reinstall '{library.distribution}=={library.recorded[-1]}'"

@@ -1,5 +1,4 @@
-"""Build hook: compiles the call path into the loader's wheel, or into the source tree for an editable install, and puts
-``precast_attach.pth`` where Python reads it when it starts.
+"""Build hook: compiles the call path into the loader's wheel, or into the source tree for an editable install.
 
 Where it cannot be compiled, the wheel is pure Python, and kernels are called through ``tvm_ffi``. The variable
 ``PRECAST_NATIVE`` decides otherwise: ``1`` makes that an error, ``0`` leaves native code out.
@@ -24,7 +23,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE = "PRECAST_NATIVE"
 NAME = "_callpath.abi3.so"
-ACTIVATION = "precast_attach.pth"
 PAGE = "command_line/errors.md"
 COMPILE = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-g0", "-ffile-prefix-map=/=")
 LINK = ("-shared", "-Wl,--build-id=none,--hash-style=gnu,--gc-sections,-Bsymbolic,-z,now,-z,relro,-z,noexecstack,-s")
@@ -36,14 +34,10 @@ class NotCompiled(Exception):
 
 
 class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles ``callpath`` and ``host_program``; everything but one file goes into the folder ``precast/loader``."""
+    """Compiles ``callpath`` and ``host_program``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the wheel is packed."""
-        # The table of pyproject.toml is sorted, so that its rule for all files would come before a rule for one.
-        self.build_config.sources = {ACTIVATION: ACTIVATION, **self.build_config.sources}
-        if version == "editable":
-            build_data["force_include_editable"][str(Path(self.root, ACTIVATION))] = ACTIVATION
         if version != "editable":
             page = Path(self.root, PAGE)  # of an sdist
             page = page if page.is_file() else Path(self.root).parent / "docs" / "errors.md"

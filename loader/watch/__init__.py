@@ -1,1 +1,1 @@
-"""What an operator of a service can turn on: a log, dumps of calls, a file of the requests for kernels."""
+"""What an operator of a service can turn on: a log, a file of the requests for kernels."""

@@ -1,4 +1,4 @@
-"""What watches a session: the log, the file of requests and the dumps, as the variables ask for them.
+"""What watches a session: the log and the file of requests, as the variables ask for them.
 
 A failure here is reported once on standard error, and never raised into the program that is watched.
 """
@@ -14,7 +14,6 @@ from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import FormatError, OpNotFound, PrecastError, VariantNotFound
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
-from precast.loader.machine.driver import Driver
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import Request
@@ -25,7 +24,6 @@ from precast.loader.watch.notice import notice
 if TYPE_CHECKING:
     import logging
 
-    from precast.loader.watch.dumper import Dumper
     from precast.loader.watch.request_file import RequestFile
 
 
@@ -60,15 +58,15 @@ class Outcome(Immutable):
 
 
 class Watch:
-    """Logs, records and dumps what a session does."""
+    """Logs and records what a session does."""
 
-    def __init__(self, log: logging.Logger | None, requests: RequestFile | None, dumper: Dumper | None) -> None:
-        self._log, self._requests, self._dumper = log, requests, dumper
+    def __init__(self, log: logging.Logger | None, requests: RequestFile | None) -> None:
+        self._log, self._requests = log, requests
 
     @classmethod
-    def of(cls, variables: Mapping[str, str], driver: Callable[[], Driver]) -> Watch | None:
+    def of(cls, variables: Mapping[str, str]) -> Watch | None:
         """What the variables ask for; None where they ask for nothing after all."""
-        log = requests = dumper = None
+        log = requests = None
         try:
             if variables.get("PRECAST_LOG", "0") not in ("", "0"):  # else logging need not be imported
                 with IMPORT_LOCK:
@@ -78,13 +76,9 @@ class Watch:
                 with IMPORT_LOCK:
                     from precast.loader.watch.request_file import RequestFile
                 requests = RequestFile(os.path.abspath(variables["PRECAST_REQUESTS"]))
-            if variables.get("PRECAST_DUMP"):
-                with IMPORT_LOCK:
-                    from precast.loader.watch.dumper import Dumper
-                dumper = Dumper.of(variables, driver)
         except Exception as error:
             notice(f"could not start watching ({error})")
-        return cls(log, requests, dumper) if log or requests or dumper else None
+        return cls(log, requests) if log or requests else None
 
     def flush(self) -> None:
         """Write the counts of requests to the file now."""
@@ -126,18 +120,17 @@ class Watch:
 
     def opened(self, kernel: Kernel, cache: Cache, seconds: float) -> Kernel:
         """Log what was loaded, and watch its calls."""
-        if self._log is not None:
-            artifact = kernel.artifact
-            what = (kernel.op, config_text(kernel.config), kernel.target, artifact.key[:12], cache.name)
-            self._log.info(
-                "loaded %s %s for %s: %s of cache %s, %d bytes stored, %d opened, %.2f ms",
-                *what, artifact.blob.stored, artifact.blob.size, seconds * 1e3,
-            )  # fmt: skip
-        if self._log is None and self._dumper is None:
+        if self._log is None:
             return kernel
+        artifact = kernel.artifact
+        what = (kernel.op, config_text(kernel.config), kernel.target, artifact.key[:12], cache.name)
+        self._log.info(
+            "loaded %s %s for %s: %s of cache %s, %d bytes stored, %d opened, %.2f ms",
+            *what, artifact.blob.stored, artifact.blob.size, seconds * 1e3,
+        )  # fmt: skip
         with IMPORT_LOCK:
             from precast.loader.watch.watched_kernel import WatchedKernel
-        return WatchedKernel(kernel, cache, self._log, self._dumper)
+        return WatchedKernel(kernel, self._log)
 
 
 def _log(log: logging.Logger, request: Request, resolver: Resolver, outcome: Outcome) -> None:

@@ -9,7 +9,7 @@ install() {
   local name=$1
   shift
   uv venv --python "${PYTHON:-3.12}" "$folder/$name"
-  uv pip install --python "$folder/$name/bin/python" "$@" -e "$root/loader" -e "$root"
+  uv pip install --python "$folder/$name/bin/python" "$@" -e "$root/loader" -e "$root/attach" -e "$root"
 }
 PYTHON=${2:-}
 install vllm vllm==0.33.0

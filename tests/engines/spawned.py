@@ -16,15 +16,15 @@ from typing import Any
 
 def work(target: str, dsl: str, program: str, results: Any) -> None:
     """What the worker does: everything before its plug-ins stands in for the GPU."""
+    from precast.attach import attached, library_named
+    from precast.attach.compiler import dsl as dsl_answers
+    from precast.build.child.attached.engines.model_kernels import operator_failed
     from precast.build.child.stand_in.fact_recorder import FactRecorder
     from precast.build.child.stand_in.fake_cuda import install_fake_cuda
     from precast.build.child.stand_in.fake_gpu import install_fake_gpu
     from precast.build.child.stand_in.tensor_values import TensorValues
     from precast.build.gpu.profile import profile_of
-    from precast.kernels.adapters.engines.model_kernels import operator_failed
     from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
-    from precast.loader.attach import attached, library_named
-    from precast.loader.attach.compiler import dsl as dsl_answers
     from precast.loader.contract.format.target import Target
     from tests.helpers.attach.serve_attached import outcome
 

@@ -21,7 +21,7 @@ from tests.helpers.source_tree import ROOT
 PREPARE = (ROOT / "tests" / "engines" / "prepare.sh").read_text()
 ENGINES = re.findall(r"(?:vllm|sglang)==[\w.]+", PREPARE)
 NEWEST = ("vllm", "sglang", "tilelang", "flashinfer-python", "quack-kernels", "flash-attn-4", "kernels", "jax")
-PRECAST = (str(ROOT / "loader"), str(ROOT))
+PRECAST = (str(ROOT / "loader"), str(ROOT / "attach"), str(ROOT))
 pytestmark = pytest.mark.slow
 
 

@@ -8,25 +8,18 @@ from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.registry import find, known_ops, load
 from precast.loader.contract.format.target import Capability
 
-# Ops whose parts only make sense in sequence: a separate test launches them.
-CHAINED = ("attention_bwd",)
 # Ops that several ranks launch together, or none: a separate test is all ranks.
 TOGETHER = ("all_reduce",)
 
 
 def runnable() -> list[Any]:
     """Every object for the current device that can be launched alone, in a stable order."""
-    return [(op, v) for op, v in objects() if op.rpartition(".")[0] not in CHAINED and op not in TOGETHER]
+    return [(op, v) for op, v in objects() if op not in TOGETHER]
 
 
 def first_of_each() -> list[Any]:
     """Of these, the first of each op: for tests that take long, since ``precast verify`` is for every variant."""
     return list({op: (op, variant) for op, variant in reversed(runnable())}.values())
-
-
-def chained() -> list[Any]:
-    """The other objects for the current device."""
-    return [(op, v) for op, v in objects() if op.rpartition(".")[0] in CHAINED]
 
 
 def objects() -> list[Any]:

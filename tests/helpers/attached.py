@@ -12,11 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from precast.loader.attach.library import Library
+from precast.attach.library import Library
+from precast.attach.recordings.keys import encode
+from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.contract.format.config import Key, to_value
-from precast.loader.contract.recordings.keys import encode
-from precast.loader.contract.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
-from precast.loader.contract.recordings.return_structure import numbered
+from precast.loader.contract.format.several_objects import numbered
 from tests.helpers.caches import CacheWriter, Native, artifact
 
 PACKAGE = "minilib"

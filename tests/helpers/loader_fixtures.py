@@ -1,4 +1,5 @@
-"""Fixtures of the loader's tests: compiled libraries, a small cache on disk, and a session that uses some caches."""
+"""Fixtures of the tests of the loader and of attach: compiled libraries, a small cache on disk, a session that uses
+some caches, and a little library to attach."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attached import PACKAGE, write_library
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.echo import HOPPER
 
@@ -75,3 +77,20 @@ def plain_finders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", finders)
     found = staticmethod(metadata.MetadataPathFinder.find_distributions)
     monkeypatch.setattr(PathFinder, "find_distributions", found, raising=False)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a library, as on ``sys.path``."""
+    folder = write_library(tmp_path / "site", {f"{PACKAGE}/kernels.py": "def compiled(n): return 'compiled'\n"})
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+@pytest.fixture
+def own_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Finders that a test adds, and modules of the library, are gone after it."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]

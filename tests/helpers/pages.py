@@ -9,7 +9,7 @@ from pathlib import Path
 from precast.cli import main
 from tests.helpers.source_tree import ROOT
 
-PACKAGES = ("emulator/README.md", "loader/README.md")
+PACKAGES = ("attach/README.md", "emulator/README.md", "loader/README.md")
 """The pages of packages, which are shown where these are published, and not on the site."""
 PAGES = tuple(
     path.relative_to(ROOT).as_posix()
@@ -23,7 +23,14 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def text_of(page: str) -> str:
-    return (ROOT / page).read_text()
+    """The text of a page, or of one part of it: ``docs/ci.md#Shards``."""
+    path, _, title = page.partition("#")
+    text = (ROOT / path).read_text()
+    if not title:
+        return text
+    part = text.partition(f"\n## {title}\n")[2]
+    assert part, f"{path} has no part {title!r}"
+    return part.partition("\n## ")[0]
 
 
 def blocks(page: str, language: str) -> list[str]:

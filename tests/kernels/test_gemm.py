@@ -206,7 +206,7 @@ def test_compiles_to_tensor_core_code_that_does_not_spill(
     assert "UTMALDG" in sass, "matrices are loaded by TMA"
     if config.get("library") == "precast":
         assert ("QGMMA" in sass) == (config["dtype"] == "float8_e4m3fn")
-        assert ("USETMAXREG" in sass) == blocking_of(full(config)).lends
+        assert ("USETMAXREG" in sass) == blocking_of(full(config)).reallocates_registers
     if config.get("library") == "precast":
         shares = config.get("split", 1) * math.prod(config.get("cluster", [1]))
         assert ("UCGABAR_ARV" in sass) == (shares > 1), "blocks of a cluster wait for each other"

@@ -27,28 +27,8 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         ("reduce", {"dtype": "float32", "width": 256, "function": function}, {"rows": 3})
         for function in ("sum", "mean", "max", "argmax")
     ),
-    ("quack.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
-    ("quack.rmsnorm", {"dtype": "float32", "hidden": 256, "residual": True}, {"rows": 3}),
-    ("quack.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
-    ("quack.softmax", {"dtype": "float32", "width": 256}, {"rows": 3}),
-    ("quack.softmax_bwd", {"dtype": "float32", "width": 256}, {"rows": 3}),
-    ("quack.cross_entropy", {"dtype": "float32", "classes": 256}, {"rows": 11}),
-    ("quack.cross_entropy", {"dtype": "float32", "classes": 256, "weight": True, "lse": False}, {"rows": 11}),
-    ("quack.topk", {"dtype": "float32", "width": 128, "k": 8}, {"rows": 3, "padding": 0}),
-    ("quack.hadamard", {"dtype": "float32", "width": 128}, {"rows": 3, "padding": 0}),
     ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
     ("flashinfer.fused_add_rmsnorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
-    ("flashinfer.layernorm", {"dtype": "float32", "hidden": 256}, {"rows": 3}),
-    (
-        "flashinfer.moe_gather_gemm",
-        {"dtype": "float32", "top_k": 2, "tile_rows": 64},
-        {"tiles": 2, "experts": 3, "hidden": 24, "inner": 64},
-    ),
-    (
-        "flashinfer.moe_gemm_finalize",
-        {"dtype": "float32", "top_k": 2, "tile_rows": 64},
-        {"tokens": 70, "experts": 4, "hidden": 16, "inner": 64},
-    ),
     ("gemm", {"dtype": "float32", "out_dtype": "float32"}, {"m": 5, "n": 16, "k": 24}),
     ("gemm", {"dtype": "float32", "out_dtype": "float32", "batched": True}, {"m": 5, "n": 16, "k": 24, "l": 2}),
     ("gemm", {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}, {"m": 16, "n": 16, "k": 32}),
@@ -75,10 +55,6 @@ SAMPLES: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("grouped_gemm_contiguous", {"dtype": "bfloat16", "experts": 3}, {"m": 5, "n": 16, "k": 64}),
 ]
 NONE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
-    ("quack.rmsnorm", {"dtype": "float32", "hidden": 64, "weight_offset": 1.0}, {"rows": 3}),
-    ("quack.layernorm", {"dtype": "float32", "hidden": 64, "statistics": True}, {"rows": 3}),
-    ("quack.cross_entropy", {"dtype": "float32", "classes": 64, "dx": True}, {"rows": 3}),
-    ("quack.topk", {"dtype": "float32", "width": 128, "k": 8, "softmax": True}, {"rows": 3, "padding": 0}),
     ("flashinfer.rmsnorm", {"dtype": "float32", "hidden": 64, "weight_bias": 1.0}, {"rows": 3}),
     ("gemm", {"dtype": "float32", "out_dtype": "float32", "epilogue": "relu(accum)"}, {"m": 5, "n": 16, "k": 24}),
     ("gemm", {"dtype": "bfloat16", "out_dtype": "float32"}, {"m": 5, "n": 16, "k": 24}),

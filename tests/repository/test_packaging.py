@@ -1,4 +1,4 @@
-"""The three distributions: what is in them, and that making them leaves the tree alone."""
+"""The four distributions: what is in them, and that making them leaves the tree alone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pathlib import Path
 import hatchling
 import pytest
 
-from precast.loader.activation import plugin
+from precast.attach.activation import plugin
 from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
-ALONE = ("loader", "emulator")  # each a distribution of its own
+ALONE = ("loader", "emulator", "attach")  # each a distribution of its own
 PACKAGES = ("kernels", "manifests", "build", "cli")
 NATIVE = ("include", "libprecast", "host_program")  # the C sources that the builder compiles
 COMPILED = "native/_callpath.abi3.so"
@@ -80,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     pip = (sys.executable, "-m", "pip", "--python", editable / "bin" / "python", "install", "-q", "--no-deps")
     shared = Path(hatchling.__path__[0]).parent  # the backend comes from here, not from the network
     (next(editable.glob("lib/python3*/site-packages")) / "shared.pth").write_text(f"{shared}\n")
-    frontend(*pip, "--no-build-isolation", "-e", tree / "loader", "-e", tree / "emulator", "-e", tree)
+    frontend(*pip, "--no-build-isolation", *(word for name in ALONE for word in ("-e", tree / name)), "-e", tree)
     (tree / "loader" / COMPILED).unlink()  # git ignores it
     after = snapshot(tree)
     assert after == before, f"made or changed: {sorted(set(after.items()) ^ set(before.items()))}"
@@ -103,11 +103,11 @@ def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
     """Its Python modules and the compiled call path; no C source."""
     wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_loader"))
     info = f"precast_loader-{VERSION}.dist-info/"
-    metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
-    left_out = (".c", ".h", "hatch_build.py", ACTIVATION)
+    metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    left_out = (".c", ".h", "hatch_build.py")
     modules = {n for n in sources("loader", "precast/loader/") if not n.endswith(left_out)}
     page = "precast/loader/command_line/errors.md"
-    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", ACTIVATION, page}
+    assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", page}
     assert wheel.read(page) == (ROOT / "docs" / "errors.md").read_bytes()
     assert "Tag: cp310-abi3-manylinux_2_" in wheel.read(f"{info}WHEEL").decode()
     assert "precast/loader/py.typed" in wheel.namelist()
@@ -142,8 +142,30 @@ print(__file__, emulate(text, launch).checked().blocks)
     assert done.stdout.split() == [str(tmp_path / "precast" / "emulator" / "__init__.py"), "2"]
 
 
+def test_the_attach_wheel_holds_attach_and_asks_for_the_loader_alone(made: dict[str, Path]) -> None:
+    wheel = zipfile.ZipFile(made["out"] / f"precast_attach-{VERSION}-py3-none-any.whl")
+    info = f"precast_attach-{VERSION}.dist-info/"
+    files = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+    modules = {n for n in sources("attach", "precast/attach/") if not n.endswith(("hatch_build.py", ACTIVATION))}
+    assert set(wheel.namelist()) == modules | files | {ACTIVATION}
+    assert {"precast/attach/py.typed", "precast/attach/libraries/quack.py"} <= modules
+    assert metadata(made, "precast_attach").get_all("Requires-Dist", []) == [f"precast-loader=={VERSION}"]
+    assert f"precast-attach=={VERSION}; extra == 'attach'" in metadata(made, "precast").get_all("Requires-Dist", [])
+
+
+def test_the_loader_brings_nothing_of_attach_but_its_door(made: dict[str, Path]) -> None:
+    names = zipfile.ZipFile(wheel_of(made["out"], "precast_loader")).namelist()
+    door = {
+        f"precast/loader/attach/{n}"
+        for n in ("__init__.py", "__main__.py", "libraries/__init__.py", "libraries/vllm.py")
+    }
+    assert {name for name in names if "attach" in name or name.endswith(".pth")} == door
+    assert "precast-attach; extra == 'attach'" in metadata(made, "precast_loader").get_all("Requires-Dist", [])
+
+
 @pytest.mark.parametrize(
-    ("name", "folder"), [("precast", ""), ("precast_loader", "loader"), ("precast_emulator", "emulator")]
+    ("name", "folder"),
+    [("precast", ""), ("precast_loader", "loader"), ("precast_emulator", "emulator"), ("precast_attach", "attach")],
 )
 def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: str, folder: str) -> None:
     with tarfile.open(made["out"] / f"{name}-{VERSION}.tar.gz") as archive:
@@ -162,7 +184,7 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     assert all(m.isfile() for m in members)
 
 
-@pytest.mark.parametrize("name", ["precast", "precast_loader", "precast_emulator"])
+@pytest.mark.parametrize("name", ["precast", "precast_loader", "precast_emulator", "precast_attach"])
 def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
     wheel = wheel_of(made["out"], name)
     assert wheel.read_bytes() == (made["out"] / "direct" / wheel.name).read_bytes()
@@ -189,7 +211,6 @@ def test_a_loader_without_native_code_is_for_every_host(made: dict[str, Path], t
     wheel = wheel_of(tmp_path, "precast_loader")
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.endswith("-py3-none-any.whl") and f"precast/loader/{COMPILED}" not in names
-    assert ACTIVATION in names
 
 
 def test_native_code_that_must_be_there_and_cannot_be_compiled(made: dict[str, Path], tmp_path: Path) -> None:
@@ -218,8 +239,8 @@ def metadata(made: dict[str, Path], name: str) -> Message:
 
 def test_all_distributions_have_one_version(made: dict[str, Path]) -> None:
     builder = metadata(made, "precast")
-    others = [metadata(made, name)["Version"] for name in ("precast_loader", "precast_emulator")]
-    assert [builder["Version"], *others] == [VERSION] * 3
+    others = [metadata(made, name)["Version"] for name in ("precast_loader", "precast_emulator", "precast_attach")]
+    assert [builder["Version"], *others] == [VERSION] * 4
     assert f"precast-loader=={VERSION}" in builder.get_all("Requires-Dist", [])
 
 
@@ -243,8 +264,8 @@ def test_each_process_of_an_installation_reads_the_variable(made: dict[str, Path
     installed = tmp_path / "installed"
     frontend(sys.executable, "-m", "venv", "--without-pip", installed)
     pip = (sys.executable, "-m", "pip", "--python", installed / "bin" / "python", "install", "-q", "--no-deps")
-    frontend(*pip, "--no-index", wheel_of(made["out"], "precast_loader"))
-    script = "import sys; print('precast.loader.activation' in sys.modules, 'precast.loader' in sys.modules)"
+    frontend(*pip, "--no-index", *(wheel_of(made["out"], name) for name in ("precast_loader", "precast_attach")))
+    script = "import sys; print('precast.attach.activation' in sys.modules, 'precast.loader' in sys.modules)"
     for folder in (made["editable"], installed):
         for named, printed in (("quack", "True True\n"), ("", "False False\n")):
             words = ["env", f"PRECAST_ATTACH={named}", str(folder / "bin" / "python"), "-I", "-c", script]
@@ -253,9 +274,9 @@ def test_each_process_of_an_installation_reads_the_variable(made: dict[str, Path
 
 
 def test_engines_find_the_plug_in(made: dict[str, Path]) -> None:
-    wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_loader"))
+    wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_attach"))
     points = ConfigParser()
-    points.read_string(wheel.read(f"precast_loader-{VERSION}.dist-info/entry_points.txt").decode())
+    points.read_string(wheel.read(f"precast_attach-{VERSION}.dist-info/entry_points.txt").decode())
     assert points.sections() == ["sglang.srt.plugins", "vllm.general_plugins"]
     for group in points.sections():
         (point,) = (EntryPoint(name, value, group) for name, value in points.items(group))

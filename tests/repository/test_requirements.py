@@ -21,8 +21,9 @@ else:
 NEWER = {"annotationlib", "compression"}
 """Of the standard library of a newer Python than the oldest."""
 ABSENT_OR_THERE = {
-    "loader": {"torch": "the caller's own", "cutlass": "the attached program's own", "hatchling": "when it is built"},
-    "kernels": dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
+    "loader": {"torch": "the caller's own", "hatchling": "when it is built"},
+    "attach": {"torch": "the attached program's own", "cutlass": "likewise", "hatchling": "when it is built"},
+    "build": dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
     "manifests": {"cute": "CUTLASS's examples, which the script puts on the path"},
 }
 """What a folder imports without requiring it, with the reason."""
@@ -31,7 +32,7 @@ ABSENT_OR_THERE = {
 @cache
 def requirements(folder: str) -> set[str]:
     """The names of the distributions that the distribution of a folder requires, and of its extras."""
-    if folder in ("loader", "emulator"):
+    if folder in ("loader", "emulator", "attach"):
         own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
         return set(map(name_of, own["project"].get("dependencies", ())))
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -77,7 +78,7 @@ def undeclared(folder: str, text: str) -> list[str]:
     return [n for n in sorted(set(imported(ast.parse(text))) - known) if not requirements(folder) & distributions(n)]
 
 
-@pytest.mark.parametrize("folder", ["loader", "emulator", "build", "cli", "kernels", "manifests"])
+@pytest.mark.parametrize("folder", ["loader", "emulator", "attach", "build", "cli", "kernels", "manifests"])
 def test_imports_are_required(folder: str) -> None:
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"

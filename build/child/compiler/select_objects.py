@@ -1,17 +1,15 @@
 """The selection of the objects of a variant among those that a call compiled.
 
 A library may compile helpers as well. If a function returns compiled objects, these are the variant's. If it returns
-anything else, all objects that it compiled are. A compile function of an attached library may return several, in any
-structure.
+anything else, all objects that it compiled are. ``attached.seam_objects``
+selects those of an attached library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from precast.build.child.compiler.capture import Caught
-from precast.loader.contract.recordings.return_structure import MOST, structure_of
 from precast.loader.errors import PrecastError
 
 
@@ -32,21 +30,6 @@ def select_objects(caught: Sequence[Caught], returned: object, *, source: object
     if len(chosen) != expected:
         raise Refused(_message(source, len(chosen), expected))
     return chosen
-
-
-def select_returned(caught: Sequence[Caught], returned: object, *, source: object) -> tuple[tuple[Caught, ...], Any]:
-    """The objects of a compile function of an attached library, and the structure in which it returned them.
-
-    >>> one, two = Caught(compiled=object(), signature=None), Caught(compiled=object(), signature=None)
-    >>> select_returned([one, two], (two.compiled, one.compiled), source="m:f")[1]
-    [['$made:kernel'], ['$made:kernel', 1]]
-    """
-    if not caught:
-        raise Refused(f"{source} compiled nothing: record it again with the installed versions")
-    form, objects = structure_of(returned, [item.compiled for item in caught])
-    if len(objects) > MOST:
-        raise Refused(f"{source} compiled {len(objects)} objects, more than the limit of {MOST}: remove this entry")
-    return tuple(next(c for c in caught if c.compiled is item) for item in objects), form
 
 
 def _returned(caught: Sequence[Caught], returned: object) -> tuple[Caught, ...]:

@@ -1,1 +1,1 @@
-"""Processes that use the GPU: one queries the driver, one launches artifacts of a cache, one replays a call."""
+"""Processes that use the GPU: one queries the driver, one launches artifacts of a cache."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from precast.build.child.stand_in.fake_triton import install_fake_triton
 from precast.kernels.adapters.scripts.meta_tensors import export_without_memory, without_memory
-from precast.loader.attach import after_import
+from precast.loader.contract.import_hook import after_import
 
 _TOOLKIT = "13.0"  # for a torch without CUDA: front ends refuse GPUs that are too new for torch's toolkit
 

@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from precast.build.child.stand_in.fact_recorder import FactRecorder
-from precast.loader.attach import after_import
+from precast.loader.contract.import_hook import after_import
 from precast.loader.machine.facts import attribute_name
 
 DEVICES = 8

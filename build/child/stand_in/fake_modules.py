@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import after_import
+from precast.loader.contract.import_hook import after_import
 
 
 class NativeModule:

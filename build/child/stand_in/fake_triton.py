@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from precast.loader.attach import after_import
+from precast.loader.contract.import_hook import after_import
 
 
 def install_fake_triton() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from precast.kernels.authoring.registry import FunctionRef
-from precast.loader.attach import library_named
 
 
 def needs_fake_cuda(source: FunctionRef) -> bool:
     """Whether a function's library says what to do where there is no GPU."""
-    return bool(source.library) and library_named(source.library).without_gpu is not None
+    if not source.library:
+        return False
+    from precast.build.child.attached.seam import runs_without_gpu
+
+    return runs_without_gpu(source.library)
 
 
 def replace_cuda(source: FunctionRef) -> None:

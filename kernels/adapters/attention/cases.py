@@ -101,8 +101,10 @@ def lengths(config: Config, problem: Problem) -> tuple[list[int], list[int]]:
     batch, queries, keys = problem["batch"], problem["queries"], problem["keys"]
     if config["layout"] == "dense":
         return [queries] * batch, [keys] * batch
-    own = [max(1, queries - i % 6 * (queries // 6)) for i in range(batch)] if packed(config) else [queries] * batch
-    return own, [max(own[i], keys - (i * (keys // 8 + 1)) % max(1, keys // 2)) for i in range(batch)]
+    lengths_q = (
+        [max(1, queries - i % 6 * (queries // 6)) for i in range(batch)] if packed(config) else [queries] * batch
+    )
+    return lengths_q, [max(lengths_q[i], keys - (i * (keys // 8 + 1)) % max(1, keys // 2)) for i in range(batch)]
 
 
 def _pages(batch: int, most: int, device: Any, seed: int) -> Any:
@@ -169,19 +171,16 @@ def attend(
     k: Any,
     v: Any,
     sink: Any,
-    *,
-    before: int = 0,
-    of: int | None = None,
 ) -> tuple[Any, Any]:
     """Values ``[queries, heads, size]`` and logarithms ``[heads, queries]`` of one key head of one sequence.
 
-    The keys are ``of`` so many, behind those ``before`` them; where a query sees none of them, its values are zeros.
+    A query that sees no key has zeros.
     """
     import torch
 
     queries, keys = len(q), len(k)
-    row = torch.arange(queries, device=q.device).unsqueeze(1) + ((keys if of is None else of) - queries)
-    column = torch.arange(keys, device=q.device) + before
+    row = torch.arange(queries, device=q.device).unsqueeze(1) + (keys - queries)
+    column = torch.arange(keys, device=q.device)
     hidden = torch.zeros((queries, keys), dtype=torch.bool, device=q.device)
     if config["causal"]:
         hidden |= column > row
@@ -237,8 +236,8 @@ def cost(config: Config, problem: Problem) -> Cost:
     group, size, size_v = sizes(config)
     heads, lengths_ = group * problem["kv_heads"], zip(*lengths(config, problem), strict=True)
     pairs = tokens = keys = 0
-    for queries, own in lengths_:
+    for queries, key_count in lengths_:
         hidden = queries * (queries - 1) // 2 if config["causal"] else 0
-        pairs, tokens, keys = pairs + queries * own - hidden, tokens + queries, keys + own
+        pairs, tokens, keys = pairs + queries * key_count - hidden, tokens + queries, keys + key_count
     memory = tokens * heads * (size + size_v) + keys * problem["kv_heads"] * (size + size_v)
     return Cost(2 * pairs * heads * (size + size_v), 2 * memory)

@@ -1,4 +1,4 @@
-"""``attention`` and ``attention_split``: the forward pass, in one kernel or in parts over the keys."""
+"""``attention``: the forward pass of FlashAttention-4, in one kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from precast.kernels.adapters.attention import cases, forward_tiles, library, split_cases
+from precast.kernels.adapters.attention import cases, forward_tiles, library
 from precast.kernels.authoring.declare import GRID, kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.contract.format.config import Config
@@ -21,8 +21,6 @@ ARGUMENTS = {
 _PAGES = (16, 32, 64, 128)
 _TILES = (64, 96, 128)
 _QUERIES_TILE = 128  # the only one that the library has for sm_100a and sm_103a
-_WHOLE_PAGE = 128  # pages of as many keys as a tile has are loaded at once, others row by row
-_SPLITS = 4
 _BATCH, _KV_HEADS, _KEYS = 2, 2, 8192
 
 
@@ -72,34 +70,14 @@ def _pair_refusal(config: Config, target: Target) -> str | None:
     return None
 
 
-def split_supports(config: Config, target: Target) -> str | None:
-    """Why a config cannot be built for a target, or None."""
-    if target.major == 9:
-        return f"FlashAttention-4 splits keys on sm_100a and sm_103a, not on {target}: use 'attention' there"
-    reason = supports({**config, "head_dim_v": None}, target)
-    return reason or (_takeover_refusal(config) if config.get("clc") else None)
-
-
-def _takeover_refusal(config: Config) -> str | None:
-    """Why cluster launch control cannot be used, or None: in these cases the library would ignore the option."""
-    layout = config["layout"]
-    if layout == "paged" and config["page"] != _WHOLE_PAGE:
-        return f"clc is for pages of {_WHOLE_PAGE}, not of {config['page']}: use false"
-    if layout == "dense" and not config["causal"] and not config["window"]:
-        return "clc is for the layout dense with causal or window only: use false"
-    if layout != "dense" and config["heads_per_kv"] == 1:
-        return f"clc is for the layout {layout} with query heads that share a key head only: use false"
-    return None
-
-
-def compile_forward(config: Mapping[str, Any], *, splits: int = 1) -> Any:
+def compile_forward(config: Mapping[str, Any]) -> Any:
     """Run the library's forward pass for a config, and return the object that it compiled."""
     library.FLASH.switch(
         "flash_attn.cute.utils",
         _fa_disable_2cta_enabled=not config.get("two_cta"),
         # The library looks at the CUDA version that torch was built with, which is not the one that compiles here.
         _fa_disable_2cta_cuda12=False,
-        _fa_clc_enabled=bool(config.get("clc")),
+        _fa_clc_enabled=False,
     )
     pack = config.get("pack", True) and config["heads_per_kv"] > 1
     on_hopper = Target.parse(os.environ["CUTE_DSL_ARCH"]).major == 9
@@ -113,7 +91,7 @@ def compile_forward(config: Mapping[str, Any], *, splits: int = 1) -> Any:
                 **_tensors(config),
                 **_choices(config, tiles),
                 "pack_gqa": pack,
-                "num_splits": splits,
+                "num_splits": 1,
                 "disable_scheduler_metadata": True,
             },
             "_flash_attn_fwd",
@@ -179,7 +157,6 @@ def _tensors(config: Mapping[str, Any]) -> dict[str, Any]:
     op="attention",
     imports=[library.INTERFACE],
     targets=library.TARGETS,
-    supports=supports,
     problems=cases.problems,
     inputs=cases.inputs,
     outputs=["out", "lse"],
@@ -245,46 +222,3 @@ def attention(
         "overlap": overlap, "resident": resident,
     }  # fmt: skip
     return compile_forward({**config, **tuned})
-
-
-@kernel(
-    op="attention_split",
-    imports=[library.INTERFACE],
-    targets=library.TARGETS,
-    supports=split_supports,
-    problems=split_cases.problems,
-    inputs=split_cases.inputs,
-    outputs=["out", "lse"],
-    in_place=["out"],
-    reference=split_cases.reference,
-    tolerance=split_cases.tolerance,
-    special_values=["zero", "denormal"],
-    arguments=ARGUMENTS,
-    speed_only=GRID,
-)
-def attention_split(
-    dtype: DType,
-    head_dim: int,
-    heads_per_kv: int = 1,
-    causal: bool = False,
-    layout: Literal["dense", "cached", "varlen", "paged"] = "cached",
-    page: int | None = None,
-    window: bool = False,
-    sink: bool = False,
-    decode: bool = True,
-    clc: Tuned[bool] = False,
-) -> Any:
-    """Attention with the keys of each sequence shared out among several blocks, for few queries over many keys.
-
-    As ``attention``, but ``out`` is ``[splits, .., heads, head_dim]`` and ``lse`` ``[splits, batch, heads, queries]``
-    (packed: ``[splits, heads, tokens]``), both of float32: a result for each part. The first dimension decides how many
-    parts there are, 2 or more. ``attention_combine`` makes one result of them. With
-    ``clc`` (cluster launch control), blocks that finish early take over work of blocks that have not begun; ``batch``
-    times ``splits`` is then at most 65535.
-    """
-    config = {
-        "dtype": dtype, "head_dim": head_dim, "heads_per_kv": heads_per_kv, "causal": causal, "head_dim_v": None,
-        "layout": layout, "page": page, "window": window, "sink": sink, "lse": True, "decode": decode,
-        "clc": clc,
-    }  # fmt: skip
-    return compile_forward(config, splits=_SPLITS)

@@ -42,12 +42,12 @@ class Tiles:
     def of(cls, config: Config) -> Tiles:
         """Those of a config, with the library's own sizes where it names none."""
         _, size, size_v = cases.sizes(config)
-        queries = _given(config, "queries_tile", 192 if size <= 64 else 128)
-        keys = _given(config, "keys_tile", 128)
+        queries = _value_or(config, "queries_tile", 192 if size <= 64 else 128)
+        keys = _value_or(config, "keys_tile", 128)
         return cls(
             queries=queries,
             keys=keys,
-            stages=_given(config, "stages", 2),
+            stages=_value_or(config, "stages", 2),
             size=size,
             size_v=size_v,
             in_registers=_registers(keys, size_v, in_registers=True) <= REGISTERS[queries // 64],
@@ -147,5 +147,5 @@ def _registers(keys: int, size_v: int, *, in_registers: bool) -> int:
     return (keys + size_v) // 2 + (keys // 4 if in_registers else 0)
 
 
-def _given(config: Config, name: str, own: int) -> int:
-    return own if config.get(name) is None else configs.integer(config, name)
+def _value_or(config: Config, name: str, default: int) -> int:
+    return default if config.get(name) is None else configs.integer(config, name)

@@ -1,4 +1,4 @@
-"""FlashAttention-4's forward pass for Hopper with blocks that stay, and with shapes of tiles that the library fixes."""
+"""FlashAttention-4's forward pass for Hopper with persistent blocks, and with tile shapes that the library fixes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _ROWS = 16  # of the accumulators that a warp has
 class Resident(FlashAttentionForwardSm90):
     """The library's kernel, whose blocks take tile after tile.
 
-    The results of a tile get shared memory of their own, where the next tile's queries arrive meanwhile, and each warp
-    stores its rows by itself: no warp waits for another one at the end of a tile.
+    The results of a tile have separate shared memory, so that the next tile's queries can be loaded meanwhile. Each
+    warp stores its own rows: no warp waits for another one at the end of a tile.
     """
 
     @property
     def use_tma_O(self) -> bool:
-        """Never: a warp has too few rows for a copy of the whole tile."""
+        """False: each warp stores its rows, which are fewer than a TMA copy of the whole tile writes."""
         return False
 
     @use_tma_O.setter
     def use_tma_O(self, value: bool) -> None:
-        """The library's choice is left out."""
+        """Ignores the library's choice."""
 
     def _get_shared_storage_cls(self) -> Any:
-        """The library's storage, with the results behind the queries, or in the place of the weights."""
+        """The library's storage, with the results after the queries, or in place of the weights."""
         queries, weights = cute.cosize(self.sQ_layout), 0
         results = cute.cosize(self.sO_layout)
         if const_expr(self.sP_layout is not None):
@@ -74,7 +74,7 @@ class Resident(FlashAttentionForwardSm90):
         head_idx: Int32,
         batch_idx: Int32,
     ) -> None:
-        """Store a warp's rows: through shared memory, so that each row leaves as a whole."""
+        """Store a warp's rows: through shared memory, so that each row is written contiguously."""
         rounded = cute.make_fragment_like(acc_O, self.dtype)
         rounded.store(acc_O.load().to(self.dtype))
         staged = cute.make_tensor(sO.iterator + self.tile_m * self.tile_hdim, sO.layout)
@@ -92,10 +92,10 @@ class Resident(FlashAttentionForwardSm90):
             logs = seqlen.offset_batch_Q(mLSE, batch_idx, dim=2)[None, head_idx]
             if lane % 4 == 0:
                 for i in cutlass.range_constexpr(cute.size(lse)):
-                    own = row + lane // 4 + i * 8
-                    if own < left:
-                        logs[(self._place(m_block * self.tile_m + own),)] = lse[i]
-        cute.arch.sync_warp()  # before the next tile's results or weights come here
+                    tile_row = row + lane // 4 + i * 8
+                    if tile_row < left:
+                        logs[(self._place(m_block * self.tile_m + tile_row),)] = lse[i]
+        cute.arch.sync_warp()  # all lanes have read the staged rows before the next tile overwrites them
 
     @cute.jit
     def _store_rows(
@@ -105,14 +105,16 @@ class Resident(FlashAttentionForwardSm90):
         wide = self.tile_hdimv // _VECTOR
         for i in cutlass.range_constexpr(_ROWS * wide // cute.arch.WARP_SIZE):
             vector = i * cute.arch.WARP_SIZE + lane
-            own, column = row + vector // wide, vector % wide
-            if own < left and (const_expr(not self.check_hdim_v_oob) or column * _VECTOR < cute.size(out, mode=[1])):
-                source = cute.local_tile(staged, (1, _VECTOR), (own, column))
-                held = cute.make_rmem_tensor((_VECTOR,), self.dtype)
-                cute.autovec_copy(cute.make_tensor(source.iterator, cute.make_layout(_VECTOR)), held)
-                start = cute.crd2idx((self._place(m_block * self.tile_m + own), column * _VECTOR), out.layout)
+            tile_row, column = row + vector // wide, vector % wide
+            if tile_row < left and (
+                const_expr(not self.check_hdim_v_oob) or column * _VECTOR < cute.size(out, mode=[1])
+            ):
+                source = cute.local_tile(staged, (1, _VECTOR), (tile_row, column))
+                values = cute.make_rmem_tensor((_VECTOR,), self.dtype)
+                cute.autovec_copy(cute.make_tensor(source.iterator, cute.make_layout(_VECTOR)), values)
+                start = cute.crd2idx((self._place(m_block * self.tile_m + tile_row), column * _VECTOR), out.layout)
                 target = cute.make_tensor((out.iterator + start).align(16), cute.make_layout(_VECTOR))
-                cute.autovec_copy(held, target)
+                cute.autovec_copy(values, target)
 
     def _place(self, row: Int32) -> Any:
         """The coordinate of a row of a head's queries."""

@@ -1,10 +1,10 @@
-"""Orders of tiles for blocks that stay: which tile of which head each block of a grid takes, one after the other.
+"""Static schedules for persistent blocks: which tile of which head each block of a grid takes, in which order.
 
-Every block takes a tile of each round of as many tiles as there are blocks, in every second round from the other end.
-With a causal mask, tiles come by their number of keys, longest first, and where heads do not fit the L2 cache together,
-by sections of heads that do; every second section comes in the reverse order, so that neighbours in time are of nearly
-one length. Without, all tiles of the heads that share keys come together. No counter in memory is needed, and no block
-gets much more than its share.
+A round has as many tiles as there are blocks, and each block takes one of them; every second round is assigned in
+reverse order. With a causal mask, tiles are ordered by their number of keys, longest first. Where heads do not fit into
+the L2 cache together, that is done in sections of heads that do, every second section in reverse order, so that tiles
+in flight have nearly equal lengths. Without a mask, all tiles of the heads that share keys are taken together. No
+counter in global memory is needed, and the blocks have nearly equal work.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from cutlass.cute import FastDivmodDivisorV2
 from flash_attn.cute.tile_scheduler import SchedulingMode, TileSchedulerArguments, WorkTileInfo
 from quack.cute_dsl_utils import ParamsBase
 
-_CACHED = 20 << 20  # bytes of keys and values: an L2 cache of 50 MB is two, each with what its multiprocessors read
+_CACHED = (
+    20 << 20
+)  # bytes of keys and values: an L2 cache of 50 MB has two halves, each for the multiprocessors beside it
 
 
 @dataclass
 class Rounds(ParamsBase):
-    """Where a block is: its tile, and how far its next one is."""
+    """The position of a block: its tile, and the distance to its next one."""
 
     params: Any
     tile: Int32
@@ -46,7 +48,7 @@ class Rounds(ParamsBase):
         loc: Any = None,
         ip: Any = None,
     ) -> Any:
-        """What the kernel gets, from the sizes of a launch."""
+        """The kernel's parameters, from the sizes of a launch."""
         return cls.Params.create(args, cls.group)
 
     def initial_work_tile_info(self, *, loc: Any = None, ip: Any = None) -> WorkTileInfo:
@@ -54,21 +56,21 @@ class Rounds(ParamsBase):
         return self.get_current_work()
 
     def prefetch_next_work(self, *, loc: Any = None, ip: Any = None) -> None:
-        """Nothing: the next tile is known without a request."""
+        """Does nothing: the next tile is computed, not requested."""
 
     def advance_to_next_work(self, *, loc: Any = None, ip: Any = None) -> WorkTileInfo:
-        """The tile of the next round: the steps to it have two lengths in turn, which add up to two rounds."""
+        """The tile of the next round. The distances alternate between two lengths, which add up to two rounds."""
         blocks, _, _ = cute.arch.grid_dim()
         self.tile += self.step
         self.step = 2 * blocks - self.step
         return self.get_current_work()
 
     def producer_tail(self, *, loc: Any = None, ip: Any = None) -> None:
-        """Nothing: no other block is waited for."""
+        """Does nothing: no block waits for another."""
 
 
 def _blocks(tiles: Int32) -> tuple[Int32, Int32, Int32]:
-    """A block for each multiprocessor, or for each tile where these are fewer."""
+    """A block for each multiprocessor, or for each tile if there are fewer tiles."""
     processors = cutlass.utils.HardwareInfo().get_device_multiprocessor_count()
     return cutlass.min(processors, tiles), Int32(1), Int32(1)
 
@@ -95,7 +97,7 @@ class DenseRounds(Rounds):
         @staticmethod
         @cute.jit
         def create(args: TileSchedulerArguments, group: cutlass.Constexpr[int]) -> Any:
-            """Those of a launch."""
+            """The parameters of a launch."""
             heads = args.num_head * args.num_batch
             bytes_of_head = Int64(args.seqlen_k) * (args.headdim + args.headdim_v) * args.element_size
             cached = Int32(Int64(_CACHED) // cutlass.max(bytes_of_head, Int64(1)))
@@ -119,7 +121,7 @@ class DenseRounds(Rounds):
 
     @staticmethod
     def get_grid_shape(params: Params, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32, Int32]:
-        """A block for each multiprocessor, or for each tile where these are fewer."""
+        """A block for each multiprocessor, or for each tile if there are fewer tiles."""
         return _blocks(params.tiles)
 
     @cute.jit
@@ -127,21 +129,21 @@ class DenseRounds(Rounds):
         """The tile of this round."""
         params = self.params
         section, rest = divmod(self.tile, params.by_section_tiles)
-        height, own = Int32(0), Int32(0)
+        height, head_in_section = Int32(0), Int32(0)
         if section < params.whole:
-            height, own = divmod(rest, params.by_section)
+            height, head_in_section = divmod(rest, params.by_section)
         else:
-            height, own = divmod(rest, params.by_rest)
+            height, head_in_section = divmod(rest, params.by_rest)
         rising = const_expr(not params.falling) or (params.sections - section) % 2 == 0
         if not rising:
             height = params.heights - 1 - height
-        batch, head = divmod(section * params.section + own, params.by_head)
+        batch, head = divmod(section * params.section + head_in_section, params.by_head)
         return WorkTileInfo((Int32(height), Int32(head), Int32(batch), Int32(0)), self.tile < params.tiles)
 
 
 @dataclass
 class PackedRounds(Rounds):
-    """Sequences of different lengths, one behind the other.
+    """Sequences of different lengths, packed one after another.
 
     ``units`` is how many tiles a head has, ``tallest`` how many of them the longest sequence has.
     """
@@ -166,7 +168,7 @@ class PackedRounds(Rounds):
         @staticmethod
         @cute.jit
         def create(args: TileSchedulerArguments, group: cutlass.Constexpr[int]) -> Any:
-            """Those of a launch."""
+            """The parameters of a launch."""
             bytes_of_head = Int64(args.seqlen_k) * (args.headdim + args.headdim_v) * args.element_size
             cached = Int32(Int64(_CACHED) // cutlass.max(bytes_of_head, Int64(1)))
             rows = args.tile_shape_mn[0]

@@ -1,4 +1,4 @@
-"""FlashInfer's norms: ``rmsnorm``, ``fused_add_rmsnorm`` and ``layernorm``, and those that store FP8."""
+"""FlashInfer's norms: ``rmsnorm``, and ``fused_add_rmsnorm``, which adds a residual first."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
 _NORMS = "flashinfer.norm.kernels"
-_FP8 = "float8_e4m3fn"
 _MATRIX = ("rows", "hidden")
 _X = Tensor("x", _MATRIX)
 _WEIGHT = Tensor("weight", ("hidden",))
 _RESIDUAL = Tensor("residual", _MATRIX, role="in_out")
-_OUT_FP8 = Tensor("out", _MATRIX, _FP8, role="out")
-_SCALE = Tensor("scale", (1,), "float32")
 _ROWS = Constant("rows", "rows")
 _EPS = Constant("eps", 1e-6)
-NAMES = {"mX": "x", "mW": "weight", "mY": "out", "mR": "residual", "mS": "scale", "M": "rows"}
+NAMES = {"mX": "x", "mW": "weight", "mY": "out", "mR": "residual", "M": "rows"}
 
 
 def supports(config: Config, target: Target) -> str | None:
@@ -32,24 +29,9 @@ def supports(config: Config, target: Target) -> str | None:
     return library.refusal(config)
 
 
-def supports_fp8(config: Config, target: Target) -> str | None:
-    """The same for rows that are stored in FP8, where 16 bytes hold 16 elements."""
-    return library.refusal(config, divisor=16)
-
-
 def problems(config: Config) -> Sequence[Problem]:
     """Contiguous rows, and where the config allows it rows that are further apart."""
     return row_problems(configs.integer(config, "hidden"), pad=16 if config.get("strided") else 0)
-
-
-def layernorm_problems(config: Config) -> Sequence[Problem]:
-    """Contiguous rows, and rows that are further apart."""
-    return row_problems(configs.integer(config, "hidden"), pad=8)
-
-
-def set_scale(config: Config, inputs: dict[str, Any], seed: int) -> None:
-    """The scale that FP8 results are divided by."""
-    inputs["scale"].fill_(1 / 32)
 
 
 def _normalised(x: Any, config: Config, inputs: Mapping[str, Any]) -> Any:
@@ -62,31 +44,10 @@ def rmsnorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, An
     return {"out": _normalised(inputs["x"].double(), config, inputs)}
 
 
-def fp8_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The norm in float64, divided by the scale and clamped to the range of FP8."""
-    x = inputs["x"].double()
-    if "residual" not in inputs:
-        return {"out": _stored(_normalised(x, config, inputs), inputs)}
-    total = x + inputs["residual"].double()
-    return {"out": _stored(_normalised(total, config, inputs), inputs), "residual": total}
-
-
-def _stored(value: Any, inputs: Mapping[str, Any]) -> Any:
-    return (value / inputs["scale"].double()).clamp(-448.0, 448.0)
-
-
 def fused_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum, and its norm before the sum is rounded."""
     total = inputs["x"].double() + inputs["residual"].double()
     return {"x": _normalised(total, config, inputs), "residual": total}
-
-
-def layernorm_reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The norm in float64."""
-    x = inputs["x"].double()
-    centred = x - x.mean(dim=-1, keepdim=True)
-    scale = (centred.square().mean(dim=-1, keepdim=True) + inputs["eps"]).rsqrt()
-    return {"out": centred * scale * inputs["gamma"].double() + inputs["beta"].double()}
 
 
 def rmsnorm_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -101,14 +62,6 @@ def rmsnorm_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callabl
     return {"torch rms_norm": lambda: rms_norm(x, weight.shape, weight, eps)}
 
 
-def layernorm_peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """torch's own norm."""
-    from torch.nn.functional import layer_norm
-
-    x, gamma, beta, eps = inputs["x"], inputs["gamma"], inputs["beta"], inputs["eps"]
-    return {"torch layer_norm": lambda: layer_norm(x, gamma.shape, gamma, beta, eps)}
-
-
 def tolerance(config: Config) -> Tolerance:
     """A sum in float32, an approximate root, and the rounding to the stored dtype."""
     return rounding.tolerance(str(config["dtype"]), 8e-6)
@@ -119,12 +72,7 @@ def fused_tolerance(config: Config) -> Tolerance:
     return Tolerance(rtol=tolerance(config).rtol, atol=4e-6)
 
 
-def fp8_tolerance(config: Config) -> Tolerance:
-    """Half a unit in the last place of FP8, a little for arithmetic in float32, and half its smallest step."""
-    return Tolerance(rtol=2.0**-4 + 2.0**-10, atol=2.0**-10 * 1.01)
-
-
-def _compile(function: str, dtype: str, hidden: int, weight_bias: float, strided: bool, pdl: bool, **fp8: Any) -> Any:
+def _compile(function: str, dtype: str, hidden: int, weight_bias: float, strided: bool, pdl: bool) -> Any:
     return library.compiled(
         f"{_NORMS}.{function}",
         dtype_str=dtype,
@@ -133,7 +81,6 @@ def _compile(function: str, dtype: str, hidden: int, weight_bias: float, strided
         enable_pdl=pdl,
         sm_version=library.sm_version(),
         contiguous=not strided,
-        **fp8,
     )
 
 
@@ -184,84 +131,4 @@ def fused_add_rmsnorm(
     """
     return _compile(
         "fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_kernel", dtype, hidden, weight_bias, strided, pdl
-    )
-
-
-RMSNORM_FP8 = replace(
-    RMSNORM,
-    op="flashinfer.rmsnorm_fp8",
-    targets=("sm_89+",),
-    supports=supports_fp8,
-    arguments=(_X, _WEIGHT, _OUT_FP8, _ROWS, _SCALE, _EPS),
-    prepare=set_scale,
-    reference=fp8_reference,
-    tolerance=fp8_tolerance,
-    special_values=(),  # a scale of zero, and clamps that drop NaN
-    peer=None,
-)
-
-
-@RMSNORM_FP8
-def rmsnorm_fp8(dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False) -> Any:
-    """``rmsnorm_fp8(x, weight, out, rows, scale, eps)``: the norm over ``scale``, stored as ``float8_e4m3fn``.
-
-    ``x`` and ``out`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8 divides;
-    ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device. Values beyond 448 are clamped to it.
-    """
-    function = "rmsnorm:_get_compiled_rmsnorm_quant_kernel"
-    return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)
-
-
-FUSED_ADD_RMSNORM_FP8 = replace(
-    RMSNORM_FP8,
-    op="flashinfer.fused_add_rmsnorm_fp8",
-    arguments=(_OUT_FP8, _X, _RESIDUAL, _WEIGHT, _ROWS, _SCALE, _EPS),
-)
-
-
-@FUSED_ADD_RMSNORM_FP8
-def fused_add_rmsnorm_fp8(
-    dtype: DType, hidden: int, weight_bias: float = 0.0, strided: bool = False, pdl: bool = False
-) -> Any:
-    """``fused_add_rmsnorm_fp8(out, x, residual, weight, rows, scale, eps)``: ``residual += x``, and its norm as FP8.
-
-    ``out``, ``x`` and ``residual`` are ``[rows, hidden]`` and contiguous, or with ``strided`` of row strides that 8
-    divides; ``weight`` is ``[hidden]``, and ``scale`` one float32 on the device, by which the norm is divided.
-    """
-    function = "fused_add_rmsnorm:_get_compiled_fused_add_rmsnorm_quant_kernel"
-    return _compile(function, dtype, hidden, weight_bias, strided, pdl, out_dtype_str=_FP8, use_hw_fp8=True)
-
-
-LAYERNORM = replace(
-    RMSNORM,
-    op="flashinfer.layernorm",
-    arguments=(
-        Tensor("out", _MATRIX, role="out"),
-        _X,
-        Tensor("gamma", ("hidden",), "weight_dtype"),
-        Tensor("beta", ("hidden",), "weight_dtype"),
-        _ROWS,
-        _EPS,
-    ),
-    names={**NAMES, "mGamma": "gamma", "mBeta": "beta"},
-    problems=layernorm_problems,
-    reference=layernorm_reference,
-    tolerance=fused_tolerance,
-    peer=layernorm_peer,
-)
-
-
-@LAYERNORM
-def layernorm(dtype: DType, hidden: int, weight_dtype: DType = "float32", pdl: bool = False) -> Any:
-    """``layernorm(out, x, gamma, beta, rows, eps)``: layer norm of the rows of a matrix.
-
-    ``out`` and ``x`` are ``[rows, hidden]``, of row strides that 8 divides; ``gamma`` and ``beta`` are ``[hidden]``
-    of ``weight_dtype``.
-    """
-    return library.compiled(
-        f"{_NORMS}.layernorm:_get_compiled_layernorm_kernel",
-        dtype_str=dtype,
-        gamma_dtype_str=weight_dtype,
-        H=hidden,
-        enable_pdl=pdl,
     )

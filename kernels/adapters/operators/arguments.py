@@ -62,7 +62,7 @@ def make(question: Question) -> Any:
         return _grouped(question) if isinstance(question, Grouped) else _dense(question)
 
 
-def symbols(given: Any, operator: Any, question: Operands | Grouped) -> Any:
+def symbols(call: Any, operator: Any, question: Operands | Grouped) -> Any:
     """The same description for compiling: each dimension one symbol, wherever it appears, and every stride free."""
     import cutlass
     import cutlass.cute as cute
@@ -84,16 +84,16 @@ def symbols(given: Any, operator: Any, question: Operands | Grouped) -> Any:
         free = tuple(1 if letter == major else cute.SymInt(64, divisibility=side.divisibility) for letter in letters)
         return cute.runtime.make_fake_tensor(side.dtype, shape, free, assumed_align=side.ptr_alignment_bytes)
 
-    given.A.tensor.compile_time_tensor = tensor("a")
-    given.B.tensor.compile_time_tensor = tensor("b")
-    given.out.tensor.compile_time_tensor = tensor("out")
+    call.A.tensor.compile_time_tensor = tensor("a")
+    call.B.tensor.compile_time_tensor = tensor("b")
+    call.out.tensor.compile_time_tensor = tensor("out")
     if grouped:
-        given.offsets.tensor.compile_time_tensor = cute.runtime.make_fake_tensor(
+        call.offsets.tensor.compile_time_tensor = cute.runtime.make_fake_tensor(
             cutlass.Int32, (dims["g"],), (1,), assumed_align=4
         )
-    elif given.epilogue is not None:
-        _epilogue_symbols(given.epilogue.tensors, tensor("out"), dims["n"])
-    return given
+    elif call.epilogue is not None:
+        _epilogue_symbols(call.epilogue.tensors, tensor("out"), dims["n"])
+    return call
 
 
 def _epilogue_symbols(tensors: Mapping[str, Any], out: Any, n: Any) -> None:
@@ -126,9 +126,9 @@ def _dense(question: Operands) -> Any:
     epilogue = None
     if question.epilogue:
         parsed = Epilogue.parse(question.epilogue)
-        given = {"D": out, "bias": _empty((_N,), question.out_dtype), "alpha": 1.0, "beta": 1.0}
-        given["C"] = _matrix(question.out_dtype, _M, _N, question.out_major == "n", question.batched)
-        epilogue = ops.EpilogueArguments(parsed.source, **{name: given[name] for name in (*parsed.inputs, "D")})
+        tensors = {"D": out, "bias": _empty((_N,), question.out_dtype), "alpha": 1.0, "beta": 1.0}
+        tensors["C"] = _matrix(question.out_dtype, _M, _N, question.out_major == "n", question.batched)
+        epilogue = ops.EpilogueArguments(parsed.source, **{name: tensors[name] for name in (*parsed.inputs, "D")})
     return ops.GemmArguments(a, b, out, accumulator_type=to_cutlass(question.accumulator), epilogue=epilogue)
 
 

@@ -62,8 +62,8 @@ def take_tensors(operator: Any, format_: tuple[str, str, int], out_major: str) -
     )
     compile_ = operator.cute_compile
 
-    def with_tensors(implementation: Any, *given: Any, target_sm: Any) -> Any:
-        layouts, _, clusters, stream, epilogue = given[5:]  # after the five addresses; the sizes come from the tensors
+    def with_tensors(implementation: Any, *args: Any, target_sm: Any) -> Any:
+        layouts, _, clusters, stream, epilogue = args[5:]  # after the five addresses; the sizes come from the tensors
         return compile_(
             blockscaled, implementation, dtype, layouts, clusters, epilogue, *tensors, stream, target_sm=target_sm
         )

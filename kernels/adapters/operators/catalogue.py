@@ -56,8 +56,8 @@ def refusal(question: arguments.Question, design: Design, target: Target, operat
 
 def choose(question: arguments.Question, design: Design, target: Target, operator: type | None = None) -> Any:
     """The operator for a config: the first one registered that has the design."""
-    given = arguments.make(question)
-    operators = _operators(given, target, operator, lambda metadata: design.admits(Design.of_metadata(metadata)))
+    call = arguments.make(question)
+    operators = _operators(call, target, operator, lambda metadata: design.admits(Design.of_metadata(metadata)))
     if not operators:
         raise NoOperator(refusal(question, design, target, operator) or "its operator refuses its own metadata: report")
     return operators[0]
@@ -85,19 +85,19 @@ def designs(question: arguments.Question, target: str, operator: type | None = N
         return False  # nothing needs to be made of it yet
 
     try:
-        given = arguments.make(question)
+        call = arguments.make(question)
     except (ValueError, TypeError, KeyError):  # the operators cannot describe these operands
         return ()
-    _operators(given, Target.parse(target), operator, record)
+    _operators(call, Target.parse(target), operator, record)
     words = target.removeprefix("sm_")
-    return tuple(Design.of_metadata(m) for m in seen if m.supports(given, target_sm=words))
+    return tuple(Design.of_metadata(m) for m in seen if m.supports(call, target_sm=words))
 
 
 def _lists_operands(metadata: Any) -> bool:
     """Whether an operator lists these operands. An operator may offer designs for operands that it does not list, such
     as eight-bit ones that are not k-major on sm_90a."""
-    listed = _combinations(metadata.operator_class)
-    return listed is None or metadata.operands in listed
+    combinations = _combinations(metadata.operator_class)
+    return combinations is None or metadata.operands in combinations
 
 
 @functools.lru_cache(maxsize=64)
@@ -106,7 +106,7 @@ def _combinations(operator: Any) -> tuple[Any, ...] | None:
     return tuple(combinations()) if combinations else None
 
 
-def _operators(given: Any, target: Target, operator: type | None, accept: Callable[[Any], bool]) -> list[Any]:
+def _operators(call: Any, target: Target, operator: type | None, accept: Callable[[Any], bool]) -> list[Any]:
     """The operators that the metadata's filter accepts; ``operator`` keeps those of one class."""
     ops = OPERATORS.module("cutlass.operators")
 
@@ -118,10 +118,10 @@ def _operators(given: Any, target: Target, operator: type | None, accept: Callab
     words = str(target).removeprefix("sm_")
     operators: list[Any] = []
     for provider in ops.providers.available_providers.values():
-        listed = provider.generate_operators(
-            both, epilogue_args=getattr(given, "epilogue", None), target_sm=words, args=given
+        candidates = provider.generate_operators(
+            both, epilogue_args=getattr(call, "epilogue", None), target_sm=words, args=call
         )
-        operators += [candidate for candidate in listed if candidate.supports(given, target_sm=words)]
+        operators += [candidate for candidate in candidates if candidate.supports(call, target_sm=words)]
     return operators
 
 

@@ -21,20 +21,20 @@ def compile_operator(question: arguments.Question, design: Design, operator: typ
     """Compile the operator of a config for the target that the DSL was started for."""
     target = Target.parse(os.environ["CUTE_DSL_ARCH"])
     chosen = choose(question, design, target, operator)
-    given = arguments.make(question)
+    call = arguments.make(question)
     if isinstance(question, arguments.Scaled):
         from precast.kernels.adapters.operators.blockscaled_device import take_tensors
 
         take_tensors(chosen, arguments.FORMATS[question.format], question.out_major)
     else:
-        arguments.symbols(given, chosen, question)
+        arguments.symbols(call, chosen, question)
         if isinstance(question, Operands) and target.capability.major >= _BLACKWELL:
             from precast.kernels.adapters.operators.without_k_device import take_no_k
 
-            take_no_k(chosen, given, question.epilogue)
+            take_no_k(chosen, call, question.epilogue)
             correct(chosen.impl)
     with _callers_stream():
-        return chosen.compile(given, target_sm=str(target).removeprefix("sm_")).compiled_obj
+        return chosen.compile(call, target_sm=str(target).removeprefix("sm_")).compiled_obj
 
 
 @contextlib.contextmanager

@@ -40,8 +40,8 @@ def _waits_for_epilogue(mma_warp: Callable[..., None]) -> Callable[..., None]:
         barrier = passed[3]
         original = arch.relinquish_tmem_alloc_permit
 
-        def relinquish(*given: Any, **named: Any) -> None:
-            original(*given, **named)
+        def relinquish(*args: Any, **named: Any) -> None:
+            original(*args, **named)
             arch.mbarrier_wait(barrier, 0)
 
         with _replaced(arch, "relinquish_tmem_alloc_permit", relinquish):

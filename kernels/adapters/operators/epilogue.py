@@ -112,7 +112,7 @@ def _wrong(node: ast.expr) -> str | None:
         names = ("accum", *NAMES)
         return None if node.id in names else f"{node.id!r} is not known: use {', '.join(names)}"
     if isinstance(node, ast.Constant):
-        return None if type(node.value) in (int, float) else f"{node.value!r} is no number: use numbers"
+        return None if type(node.value) in (int, float) else f"{node.value!r} is not a number: use numbers"
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         good = name in FUNCTIONS and len(node.args) == 1 and not node.keywords

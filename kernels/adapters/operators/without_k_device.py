@@ -46,8 +46,8 @@ class Product:
 
     def rest(self, stream: Any, out: Any = None) -> list[Any]:
         """What an operator's function takes behind the two matrices, in its order."""
-        given = {_STREAM: stream, _OUT: out}
-        return [given[p] if isinstance(p, str) else p for p in self.plain]
+        passed = {_STREAM: stream, _OUT: out}
+        return [passed[p] if isinstance(p, str) else p for p in self.plain]
 
     @cute.jit
     def store(self, out: cute.Tensor, read: Any, stream: Any) -> None:
@@ -98,10 +98,10 @@ _FUNCTIONS = {
 }
 
 
-def take_no_k(operator: Any, given: Any, epilogue: str) -> None:
+def take_no_k(operator: Any, call: Any, epilogue: str) -> None:
     """Let an operator for Blackwell compile a product that may be without any k."""
     compile_ = operator.cute_compile
-    a, b, out = given.A.tensor, given.B.tensor, given.out.tensor
+    a, b, out = call.A.tensor, call.B.tensor, call.out.tensor
     stream_type = type(cute.runtime.make_fake_stream())
 
     def with_both(implementation: Any, *passed: Any, target_sm: Any) -> Any:

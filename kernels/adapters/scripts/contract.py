@@ -73,19 +73,19 @@ def contract(
         raise DeclarationError(f"{op} is launched by several ranks together: a script has one process; leave it out")
     full = complete(declaration.keys, config or {}, op=declaration.op)
     kernel = _Kernel(function, declaration, full, dict(problem) if problem else None)
-    names = [name for name, role in kernel.roles(kernel.key({})).items() if role.given]
+    names = [name for name, role in kernel.roles(kernel.key({})).items() if role.is_input]
 
-    def kernel_fn(*given: Any, **keys: Any) -> Any:
+    def kernel_fn(*args: Any, **keys: Any) -> Any:
         key = kernel.key(keys)
         roles = kernel.roles(key)
-        values = kernel.filled(roles, dict(zip(names, given, strict=True)))
+        values = kernel.filled(roles, dict(zip(names, args, strict=True)))
         kernel.compiled(key)(*values.values())
         return _as_returned([values[name] for name in declaration.outputs if values[name] is not None])
 
-    def reference_fn(*given: Any, **keys: Any) -> Any:
+    def reference_fn(*args: Any, **keys: Any) -> Any:
         key = kernel.key(keys)
         roles = kernel.roles(key)
-        values = kernel.filled(roles, dict(zip(names, given, strict=True)))
+        values = kernel.filled(roles, dict(zip(names, args, strict=True)))
         assert declaration.reference
         results = declaration.reference(kernel.config(key), values)
         written = [name for name in declaration.outputs if values[name] is not None]
@@ -125,7 +125,7 @@ def script(
 class _Role:
     """One argument of a launch: whether ``kernel_fn`` is given it, and otherwise what it is."""
 
-    given: bool
+    is_input: bool
     value: Any  # a number or None; of a workspace, the tensor with what it begins with
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
@@ -176,7 +176,7 @@ class _Kernel:
         roles_by_name = {}
         for name, value in self._inputs(key, "cpu", 0).items():
             if not isinstance(value, torch.Tensor):
-                roles_by_name[name] = _Role(given=False, value=value)
+                roles_by_name[name] = _Role(is_input=False, value=value)
                 continue
             written = name in declared.workspace or (name in declared.outputs and name not in declared.in_place)
             begins = name in declared.workspace
@@ -184,10 +184,10 @@ class _Kernel:
             roles_by_name[name] = _Role(not written, kept, tuple(value.shape), value.stride(), value.dtype, begins)
         return roles_by_name
 
-    def filled(self, roles: Mapping[str, _Role], given: Mapping[str, Any]) -> dict[str, Any]:
+    def filled(self, roles: Mapping[str, _Role], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments of a launch: those that are given, and new ones."""
-        device = next((value.device for value in given.values()), "cuda")
-        return {name: given[name] if role.given else _made(role, device) for name, role in roles.items()}
+        device = next((value.device for value in inputs.values()), "cuda")
+        return {name: inputs[name] if role.is_input else _made(role, device) for name, role in roles.items()}
 
     def new_inputs(self, key: str, seed: int) -> dict[str, Any]:
         """New arguments, where CUDA tensors are made."""
@@ -208,9 +208,7 @@ class _Kernel:
         if device != "cpu":
             return self.declaration.inputs(config, problem, device=device, seed=seed)
         threads = torch.get_num_threads()
-        torch.set_num_threads(
-            1
-        )  # a worker is forked after it has run this: threads of torch would be waited for in vain
+        torch.set_num_threads(1)  # a worker is forked after it has run this: waiting for torch's threads would deadlock
         try:
             with (
                 torch._C.DisableTorchFunction()

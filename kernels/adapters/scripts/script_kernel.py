@@ -110,9 +110,9 @@ def _kernel(run: ScriptRun, seen: Launches) -> Callable[..., Any]:
         problems=lambda config: ({"case": 1},),
         inputs=_Inputs(run),
         outputs=tuple(_name(location, several) for location in outputs),
-        in_place=tuple(_name(location, several) for location in outputs if location in seen.given),
+        in_place=tuple(_name(location, several) for location in outputs if location in seen.inputs),
         workspace=tuple(
-            _name(location, several) for location in _places(seen) if location not in {*outputs, *seen.given}
+            _name(location, several) for location in _places(seen) if location not in {*outputs, *seen.inputs}
         ),
         special_values=(),  # the reference computes from what get_inputs made
         reference=_reference(run),
@@ -145,7 +145,7 @@ def _config(run: ScriptRun, config: Config) -> dict[str, Any]:
 class _Values(dict[str, Any]):
     """The arguments of a launch, with the inputs of ``kernel_fn`` that they came from."""
 
-    given: Sequence[Any]
+    inputs: Sequence[Any]
     returned: tuple[str, ...]
     config: Mapping[str, Any]
 
@@ -162,15 +162,15 @@ class _Inputs:
         torch.manual_seed(seed)
         with self.run.watching(stubs=True), on(device):
             keys = _config(self.run, config)
-            given = self.run.inputs(keys)
-            copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in given]
-            seen = self.run.call(given, keys)
+            inputs = self.run.inputs(keys)
+            copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+            seen = self.run.call(inputs, keys)
         several = len(seen.parts) > 1
         values = _Values(
             {_name((p.part, name), several): value for p in seen.parts for name, value in p.arguments.items()}
         )
         values.returned = tuple(_name(location, several) for location in seen.returned)
-        values.given, values.config = copies, keys
+        values.inputs, values.config = copies, keys
         return values
 
 
@@ -178,7 +178,7 @@ def _reference(run: ScriptRun) -> Callable[[Config, Mapping[str, Any]], dict[str
     def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         assert isinstance(values, _Values)
         function = run.module.reference_fn
-        expected = as_list(function(*values.given, **taken(function, values.config)))
+        expected = as_list(function(*values.inputs, **taken(function, values.config)))
         if len(expected) != len(values.returned):
             raise SourceError(
                 f"{run.name}: reference_fn returns {len(expected)} values and kernel_fn {len(values.returned)}: "

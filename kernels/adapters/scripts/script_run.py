@@ -31,12 +31,12 @@ class Launch:
 class Launches:
     """What a run of ``kernel_fn`` launches, in order, and which arguments it returns, as ``(part, name)``.
 
-    ``given`` are the arguments that are inputs of ``kernel_fn``.
+    ``inputs`` are the arguments that are inputs of ``kernel_fn``.
     """
 
     parts: tuple[Launch, ...]
     returned: tuple[tuple[str, str], ...]
-    given: frozenset[tuple[str, str]]
+    inputs: frozenset[tuple[str, str]]
 
 
 @dataclass(slots=True)
@@ -91,9 +91,9 @@ class ScriptRun:
                 f"{self.name}: kernel_fn returns something that it did not pass to the compiled object: "
                 "return the tensors that the kernel writes"
             )
-        held = set(map(_memory, inputs))
+        input_memory = set(map(_memory, inputs))
         # A tensor that kernel_fn makes is written by the first object that takes it.
-        first = {at[0] for memory, at in places.items() if memory not in held} if len(parts) > 1 else set()
+        first = {at[0] for memory, at in places.items() if memory not in input_memory} if len(parts) > 1 else set()
         written = first.union(location for location in positions if location is not None)
         return Launches(
             tuple(
@@ -101,7 +101,7 @@ class ScriptRun:
                 for part, (launched, arguments) in zip(names, parts, strict=True)
             ),
             tuple(location for location in positions if location is not None),
-            frozenset(location for memory, at in places.items() if memory in held for location in at),
+            frozenset(location for memory, at in places.items() if memory in input_memory for location in at),
         )
 
     @contextlib.contextmanager

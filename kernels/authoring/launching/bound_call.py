@@ -26,12 +26,12 @@ def bound(launch: Callable[..., Any], values: Mapping[str, Any]) -> Callable[[],
     if not taken - streams <= set(values):
         return functools.partial(launch, *values.values())
     assert isinstance(signature, Signature)
-    given = [a for a in signature.passed if a.name in values]
+    accepted = [a for a in signature.passed if a.name in values]
     own_stream = getattr(launch, "own_stream", None)
     keeps = own_stream is not None
-    first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(given, signature.passed, strict=False)))
+    first = list(itertools.takewhile(lambda pair: pair[0] is pair[1], zip(accepted, signature.passed, strict=False)))
     ordered = [_as_passed(a, values[a.name], keeps) for a, _ in first]
-    named = {a.name: _as_passed(a, values[a.name], keeps) for a in given[len(first) :]}
+    named = {a.name: _as_passed(a, values[a.name], keeps) for a in accepted[len(first) :]}
     if keeps:
         named |= dict.fromkeys(streams, own_stream)
         streams = set()

@@ -137,7 +137,7 @@ def tiling(op: str, artifact: Artifact, device: Device) -> Tiling | None:
     return tile.on(ask) if tile and ask else None
 
 
-def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
+def misfit(requested: Sequence[Problem], declared: Sequence[Problem]) -> str:
     """Why a kernel cannot run the given problems: it names other sizes. Empty where it can, or declares none.
 
     >>> misfit([{"m": 4}], [{"m": 1, "n": 1}])
@@ -146,20 +146,20 @@ def misfit(given: Sequence[Problem], declared: Sequence[Problem]) -> str:
     ''
     """
     declared_sizes = {tuple(sorted(problem)) for problem in declared}
-    for problem in given:
+    for problem in requested:
         if declared_sizes and tuple(sorted(filled(problem, declared))) not in declared_sizes:
             sizes = " or ".join(", ".join(names) for names in sorted(declared_sizes))
             return f"its problems have the sizes {sizes}, not {', '.join(sorted(problem))}"
     return ""
 
 
-def filled(given: Problem, declared: Sequence[Problem]) -> dict[str, int]:
+def filled(requested: Problem, declared: Sequence[Problem]) -> dict[str, int]:
     """A problem with what it may leave out: how tensors lie in memory, and what all declared problems have alike.
 
     >>> filled({"m": 4}, [{"m": 1, "l": 1, "padding": 3}, {"m": 2, "l": 1, "padding": 0}])
     {'m': 4, 'l': 1, 'padding': 0}
     """
-    result = dict(given)
+    result = dict(requested)
     for name in dict.fromkeys(name for problem in declared for name in problem):
         values = {problem.get(name) for problem in declared}
         if name not in result and is_layout(name):

@@ -166,9 +166,9 @@ def _timed(
     run = bound(launch, inputs)
     notes: list[str] = []
     peers = _peers(declaration, config, inputs, notes, "torch_compile" in extras) if "peer" in extras else {}
-    own, *others = timer.cold([run, *peers.values()], device, launches=launches)
-    own.sort()
-    quarter, middle = len(own) // 4, statistics.median(own)
+    times, *others = timer.cold([run, *peers.values()], device, launches=launches)
+    times.sort()
+    quarter, middle = len(times) // 4, statistics.median(times)
     few = max(2, min(timer.LAUNCHES, int(_LONG / middle)))
     calls = max(10, min(200, int(_LONG / middle)))
     compiled = 0.0
@@ -182,7 +182,7 @@ def _timed(
     return Timing(
         problem=dict(problem),
         microseconds=middle,
-        spread=max(own[-1 - quarter] - own[quarter], timer.RESOLUTION) / 2,
+        spread=max(times[-1 - quarter] - times[quarter], timer.RESOLUTION) / 2,
         bytes=cost.bytes if cost else 0,
         flops=cost.flops if cost else 0,
         written=sum(_bytes(inputs.get(name)) for name in declaration.outputs),

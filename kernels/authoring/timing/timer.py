@@ -42,8 +42,8 @@ def cold(
     others = _read(str(device)) if written_back else None
     marks = [[_marks() for _ in range(launches)] for _ in replays]
     for turn in range(launches):
-        for replay, own in zip(replays, marks, strict=True):
-            before, after = own[turn]
+        for replay, run_marks in zip(replays, marks, strict=True):
+            before, after = run_marks[turn]
             flush.zero_()
             if others is not None:
                 others.sum()
@@ -51,7 +51,7 @@ def cold(
             replay()
             after.record()
     torch.cuda.synchronize(device)
-    return [[before.elapsed_time(after) * 1e3 for before, after in own] for own in marks]
+    return [[before.elapsed_time(after) * 1e3 for before, after in run_marks] for run_marks in marks]
 
 
 def once(run: Run, device: Any) -> float:

@@ -106,8 +106,8 @@ class Runs:
     def _placed(self, scenario: Scenario, contents: Mapping[str, Any]) -> list[Guarded]:
         """The inputs and the workspace in their buffers, or in others at the least alignment."""
         if scenario.least_alignment:
-            held = {name: view for buffer in self.kept for name, view in buffer.views.items()}
-            return enclose(held, pattern=_AROUND, alignment=self.alignment)
+            views = {name: view for buffer in self.kept for name, view in buffer.views.items()}
+            return enclose(views, pattern=_AROUND, alignment=self.alignment)
         if scenario.special:
             for name, view in self._inputs(self.kept):
                 fill(view, contents[name])
@@ -168,8 +168,8 @@ class Runs:
     def _restore(self, views: Mapping[str, Any]) -> None:
         """New buffers, in which inputs are as they were, and the workspace as it was left."""
         names = [name for buffer in self.kept for name in buffer.views]
-        held = {n: views[n] if n in self.declaration.workspace else self.tensors[n] for n in names}
-        self.kept = enclose(held, pattern=_AROUND)
+        enclosed = {n: views[n] if n in self.declaration.workspace else self.tensors[n] for n in names}
+        self.kept = enclose(enclosed, pattern=_AROUND)
 
 
 def _alignment(launch: Launch, tensors: Mapping[str, Any]) -> dict[str, int]:

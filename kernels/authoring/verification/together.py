@@ -65,7 +65,7 @@ class Together:
     def bind(self, values: Mapping[str, Any]) -> Callable[[], Any]:
         """The call with what ``inputs`` made for all ranks."""
         owned = owned_by_each(values, self.count)
-        calls = [{**own, **self.ranks.exchanged(self.config, rank, owned)} for rank, own in enumerate(owned)]
+        calls = [{**mine, **self.ranks.exchanged(self.config, rank, owned)} for rank, mine in enumerate(owned)]
         together = getattr(self.launch, "together", None)
         if together is not None:
             return functools.partial(together, calls, values, self.written)
@@ -111,12 +111,12 @@ def together(
     def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
         assert declaration.inputs
         owned = [declaration.inputs(config, problem, device=device, seed=seed + r * _SEEDS) for r in range(count)]
-        return {of_rank(name, rank): value for rank, own in enumerate(owned) for name, value in own.items()}
+        return {of_rank(name, rank): value for rank, arguments in enumerate(owned) for name, value in arguments.items()}
 
     def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         assert declaration.reference
         owned = owned_by_each(values, count)
-        results = declaration.reference(config, {name: [own[name] for own in owned] for name in owned[0]})
+        results = declaration.reference(config, {name: [arguments[name] for arguments in owned] for name in owned[0]})
         return {of_rank(name, rank): results[name][rank] for rank in range(count) for name in results}
 
     flat = replace(

@@ -1,4 +1,4 @@
-"""``act_and_mul``: an activation of one half of a row, times the other half: SwiGLU and GEGLU behind a product.
+"""``act_and_mul``: an activation of one half of a row, times the other half: SwiGLU and GEGLU after a product.
 
 ``gemm_gated`` does this in the product itself. With few rows the two kernels may be faster than the one.
 """
@@ -93,19 +93,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     return {"torch gelu, mul": lambda: functional.gelu(gate, approximate=kind) * up}
 
 
-@kernel(
-    op="act_and_mul",
-    targets=["sm_90+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["out"],
-    reference=reference,
-    tolerance=tolerance,
-    special_values=["nan", "zero"],
-    cost=cost,
-    peer=peer,
-)
+@kernel(op="act_and_mul", targets=["sm_90+"], outputs=["out"], special_values=["nan", "zero"])
 def act_and_mul(
     dtype: DType,
     width: int,

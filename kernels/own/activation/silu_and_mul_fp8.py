@@ -1,4 +1,4 @@
-"""``silu_and_mul_fp8``: SwiGLU behind a product, stored as float8 with a scale for every 128 columns of a row."""
+"""``silu_and_mul_fp8``: SwiGLU after a product, stored as float8 with a scale for every 128 columns of a row."""
 
 from __future__ import annotations
 
@@ -87,16 +87,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 @kernel(
     op="silu_and_mul_fp8",
     targets=["sm_90+"],
-    supports=supports,
     problems=partial(row_cases.problems, key="width", pad=_STEP),
-    large=large,
-    inputs=inputs,
     outputs=["out", "scale"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["zero"],  # a largest value drops NaN
-    cost=cost,
-    peer=peer,
 )
 def silu_and_mul_fp8(dtype: DType, width: int, threads: Tuned[int] = 128, unroll: Tuned[int] = 2) -> Any:
     """``silu_and_mul_fp8(x, out, scale)``: SiLU of the first half of ``x`` times the second half, as float8.
@@ -104,7 +97,7 @@ def silu_and_mul_fp8(dtype: DType, width: int, threads: Tuned[int] = 128, unroll
     ``x`` is ``[rows, 2 * width]``, as the product with ``cat(gate, up)`` makes it, and ``out`` ``[rows, width]`` of
     ``float8_e4m3fn``; row strides are their own and keep rows aligned to 16 bytes. ``scale`` is float32,
     ``[width / 128, rows]``: the largest size of 128 columns of a row over 448, at least 1e-10 / 448. Scales of
-    neighbouring rows lie side by side, at any stride between blocks of columns, as FlashInfer's and TensorRT-LLM's
+    neighbouring rows are contiguous, with any stride between blocks of columns, as FlashInfer's and TensorRT-LLM's
     products in float8 read them. The result is not rounded to ``dtype`` before. ``act_and_mul`` is the same without
     float8.
     """

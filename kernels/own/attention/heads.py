@@ -25,12 +25,12 @@ class Heads:
 
     @property
     def lanes(self) -> int:
-        """How many lanes share a head."""
+        """Lanes of a head."""
         return self.size // (2 * VECTOR)
 
     @property
-    def turned(self) -> int:
-        """How many of them rotate what they take."""
+    def rotating_lanes(self) -> int:
+        """Lanes of a head that rotate their vectors."""
         return self.rotated // (2 * VECTOR)
 
     @property
@@ -64,12 +64,12 @@ class Heads:
         return index % self.lanes
 
     def beyond(self, lane: Any) -> Any:
-        """1 where a lane takes what is not rotated, else 0.
+        """1 if a lane takes elements that are not rotated, else 0.
 
         >>> [Heads(1, 1, 64, 32, 128).beyond(lane) for lane in range(4)]
         [0, 0, 1, 1]
         """
-        return (lane + self.lanes - self.turned) // self.lanes
+        return (lane + self.lanes - self.rotating_lanes) // self.lanes
 
     def first(self, lane: Any) -> Any:
         """The first element of a lane's first vector in its head.

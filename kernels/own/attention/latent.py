@@ -36,7 +36,7 @@ class Latent:
 
     @property
     def threads(self) -> int:
-        """Two groups that multiply, and one with the warp that loads: only whole groups may give registers away."""
+        """Two groups that multiply, and one with the warp that loads: only whole groups may give up registers."""
         return 3 * GROUP
 
     @property
@@ -77,10 +77,10 @@ class Latent:
         """
         return (length + self.keys - 1) // self.keys
 
-    def share(self, steps: Any, split: Any, splits: Any) -> tuple[Any, Any]:
+    def steps_of_split(self, steps: Any, split: Any, splits: Any) -> tuple[Any, Any]:
         """The first step of a split, and how many follow from there; splits differ by one at most.
 
-        >>> [Latent(keys=64, page=64).share(5, split, 3) for split in range(3)]
+        >>> [Latent(keys=64, page=64).steps_of_split(5, split, 3) for split in range(3)]
         [(0, 1), (1, 2), (3, 2)]
         """
         first = steps * split // splits
@@ -91,7 +91,7 @@ class Latent:
         return (heads + HEADS - 1) // HEADS
 
     def position(self, block: Any, tiles: Any, splits: Any) -> tuple[Any, Any, Any]:
-        """A block's tile of heads, split and sequence. Blocks that read the same latents stand next to each other.
+        """A block's tile of heads, split and sequence. Blocks that read the same latents have consecutive numbers.
 
         >>> [Latent(keys=64, page=64).position(block, 2, 3) for block in (0, 1, 2, 6)]
         [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]

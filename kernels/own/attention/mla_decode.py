@@ -1,7 +1,7 @@
 """``mla_decode``: attention of one new token of each sequence to a paged cache of latents (DeepSeek's MLA).
 
 A latent is the key of every head, and its first 512 elements are the value of every head. The products that make
-queries for latents, and results out of them, stand before and behind it.
+queries for latents, and results out of them, run before and after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from precast.loader.contract.format.target import Target
 _SCALE = 192**-0.5  # of DeepSeek V3: a head has 128 elements without a position, and 64 with one
 _PEAKED = 2.0  # a spread of scores with which few latents dominate, so that results are not all near zero
 _SPARE = 3  # pages that no sequence has
-_UNUSED = -1  # what is in the table behind a sequence's last page
+_UNUSED = -1  # entries of the table after a sequence's last page
 
 
 def supports(config: Config, target: Target) -> str | None:
@@ -43,7 +43,7 @@ def problems(config: Config) -> Sequence[Problem]:
     """No sequence, one, lengths around a page, heads that fill no tile, few and many splits, and the sizes of a model.
 
     Sequences are of so many ``kinds``: one, and all are as long as ``keys``; more, and some are shorter, among them
-    one of none. ``padding`` stands between rows.
+    one of none. ``padding`` is the distance between rows.
     """
     page = configs.integer(config, "page")
     shapes = [(0, 16, page, 1, 1, 0), (1, 16, 1, 1, 1, 0), (1, 128, page - 1, 1, 1, 8), (3, 16, page + 1, 2, 1, 0)]
@@ -75,7 +75,7 @@ def lengths(config: Config, problem: Problem) -> list[int]:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument by name. What the cache holds behind the end of a sequence is NaN, and belongs to no page."""
+    """Every argument by name. The cache after the end of a sequence, and in pages of no sequence, is NaN."""
     import torch
 
     batch, heads, splits = (problem[name] for name in ("batch", "heads", "splits"))
@@ -122,7 +122,7 @@ def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _latents(config: Config, inputs: Mapping[str, Any], sequence: int, length: int) -> Any:
-    """The latents of a sequence, one behind another."""
+    """The latents of a sequence, in order."""
     pages = inputs["page_table"][sequence, : -(-length // configs.integer(config, "page"))].long()
     return inputs["cache"][pages].flatten(0, 1)[:length]
 
@@ -150,7 +150,7 @@ def cost(config: Config, problem: Problem) -> Cost:
 
 
 def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    """torch's two products and softmax, of sequences of one length whose latents stand side by side already."""
+    """torch's two products and softmax, of sequences of one length whose latents are already contiguous."""
     import torch
 
     used = inputs["seqused_k"].tolist()
@@ -168,17 +168,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 @kernel(
     op="mla_decode",
     targets=["sm_90a"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    large=large,
     outputs=["out", "lse"],
     workspace=["out_parts", "lse_parts"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["nan", "zero", "denormal"],  # infinity times a weight that is zero in float32 only
-    cost=cost,
-    peer=peer,
 )
 def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int] = 64) -> Any:
     """Attention of one token a sequence to latents: ``kernel(q=q, cache=cache, page_table=page_table,
@@ -186,7 +178,7 @@ def mla_decode(dtype: DType, page: int = 64, lse: bool = False, keys: Tuned[int]
 
     ``q`` is ``[batch, heads, 576]``, the cache ``[pages, page, 576]``, and ``out`` ``[batch, heads, 512]``, all of
     ``dtype``. Sequence ``i`` has ``seqused_k[i]`` latents, in the pages ``page_table[i]`` (``[batch, most pages]``);
-    both are int32. Entries of the table behind its last page are not read, nor checked are those before. A sequence
+    both are int32. Entries of the table after its last page are not read, nor checked are those before. A sequence
     without latents gives zeros. Any number of heads; they share what is read in groups of 64. All strides but the last,
     which is 1, are free: multiples of 8 for rows, which are aligned to 16 bytes. With ``lse``, ``lse`` ``[batch,
     heads]`` of float32 takes the logarithms of the sums of weights.

@@ -1,6 +1,6 @@
 """``rotary_paged``: rotary position embedding of queries and keys, with keys and values written into a paged cache.
 
-It stands between the product that makes queries, keys and values and the attention: one launch for each layer.
+It runs between the product that makes queries, keys and values and the attention: one launch for each layer.
 """
 
 from __future__ import annotations
@@ -185,15 +185,9 @@ def cost(config: Config, problem: Problem) -> Cost:
 @kernel(
     op="rotary_paged",
     targets=["sm_90+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
     outputs=["q", "k_cache", "v_cache"],
     in_place=["k_cache", "v_cache"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["nan", "zero"],  # no denormal scale: its reciprocal is infinite
-    cost=cost,
 )
 def rotary_paged(
     dtype: DType,

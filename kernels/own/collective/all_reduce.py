@@ -1,6 +1,6 @@
 """``all_reduce``: the sum over the GPUs of one host, each of which reads the memory of the others.
 
-It is for the sizes where latency counts: what a few tokens leave behind each layer of a model.
+It is for the sizes where latency counts: the sums of a few tokens after each layer of a model.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def exchanged(config: Config, rank: int, owned: Sequence[Mapping[str, Any]]) -> 
     }
 
 
-def reference(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+def reference(config: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The sum in float32, in the order of the ranks: the same for each of them."""
-    first, *others = (x.float() for x in values["x"])
+    first, *others = (x.float() for x in inputs["x"])
     return {"out": [sum(others, first)] * (1 + len(others))}
 
 
@@ -85,14 +85,8 @@ def cost(config: Config, problem: Problem) -> Cost:
 @kernel(
     op="all_reduce",
     targets=["sm_80+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
     outputs=["out"],
     workspace=["signals"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
     ranks=Ranks(count=lambda config: configs.integer(config, "world"), exchanged=exchanged),
 )
 def all_reduce(dtype: DType, world: int, shots: Literal[1, 2] = 1) -> Any:
@@ -102,8 +96,8 @@ def all_reduce(dtype: DType, world: int, shots: Literal[1, 2] = 1) -> Any:
     ``x`` and ``out`` are ``[n]`` of ``dtype``. The tables ``inputs``, ``outs`` and ``signals`` ``[world]`` of int64,
     on the device, have the addresses of what each rank calls ``x``, ``out`` and its signals: memory that all of them
     reach, such as torch's symmetric memory. A rank's signals are ``64 * world`` integers of 32 bits, zeros before the
-    first launch, and zeros again behind each: pass the same ones to one launch after another, also of CUDA graphs, and
-    never to two at once.
+    first launch, and are zeros again after each: pass the same ones to one launch after another, also of CUDA graphs,
+    and never to two at once.
 
     With one shot each rank reads all inputs, and ``out`` is any other memory: pass None for ``outs``. With two shots
     each rank sums a share, and writes it into everyone's ``out``, which may be ``x``: fewer bytes for long vectors.

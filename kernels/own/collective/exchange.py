@@ -1,4 +1,4 @@
-"""How ranks share a vector of numbers and meet each other: index arithmetic, for device code and tests alike."""
+"""How ranks divide a vector and signal to each other: index arithmetic, for device code and tests alike."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Exchange:
     shots: int
     vector: int
     threads: int = 512
-    most: int = 64  # blocks: enough to fill the links between GPUs, and never so many that some wait for a place
+    max_blocks: int = 64  # blocks: enough to fill the links between GPUs, and never so many that some wait for a place
 
     @property
     def signal_bytes(self) -> int:
         """What a rank's signals take: one from each rank to each block."""
-        return self.most * self.world * SIGNAL_BYTES
+        return self.max_blocks * self.world * SIGNAL_BYTES
 
     @property
     def sharers(self) -> int:
@@ -57,7 +57,7 @@ class Exchange:
         return self.each(n) * rank * (self.shots - 1)
 
     def signal(self, block: Any, sender: Any) -> Any:
-        """Where in a rank's signals one from another rank's block stands, in bytes.
+        """The offset in bytes, among a rank's signals, of the signal from another rank's block.
 
         >>> Exchange(world=4, shots=1, vector=8).signal(2, 3)
         44

@@ -15,7 +15,7 @@ from precast.kernels.own.tiles import Tile
 
 
 class Float8Blocks:
-    """The part of a row that a block of threads takes, and what is stored of it.
+    """The part of a row that a block of threads takes, stored as float8 with scales.
 
     A vector is as many elements as 16 bytes have in the dtype that is read, so that 16 or 32 lanes in turn share 128
     columns. A width is a multiple of 128, so that they have all of these or none.
@@ -56,5 +56,5 @@ class Float8Blocks:
 
 
 def scales(blocks: int, rows: Any) -> Any:
-    """What to compile with in place of scales: those of a block of columns lie side by side, row after row."""
+    """A placeholder for scales: those of a block of columns are contiguous, row after row."""
     return make_fake_tensor(cutlass.Float32, (blocks, rows), (cute.sym_int64(), 1), assumed_align=4)

@@ -15,8 +15,8 @@ def overlaps() -> bool:
 
 @cute.jit
 def wait_for_previous_launch() -> None:
-    """What a kernel does before it reads or writes: the launch before may still write what is read, or read what is
-    written. The next launch may then begin, and waits here."""
+    """Wait, before the first read or write, until the previous kernel has completed: it may still write what this one
+    reads, or read what this one writes. Then let the next kernel start, which waits at the same place."""
     if cutlass.const_expr(overlaps()):
         cute.arch.griddepcontrol_wait()
         cute.arch.griddepcontrol_launch_dependents()

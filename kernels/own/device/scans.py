@@ -1,4 +1,4 @@
-"""Sums of what stands before: for the lanes of a warp, and for the threads of a block."""
+"""Prefix sums: over the lanes of a warp, and over the threads of a block."""
 
 from __future__ import annotations
 

@@ -64,9 +64,6 @@ def _torch(config: Config) -> Callable[[Any], Any]:
 APPLY = Elementwise(
     op="apply",
     tensors=("x",),
-    reference=reference,
-    tolerance=tolerance,
-    peer=peer,
     flops=lambda config: _FLOPS[str(config["function"])],
     supports=supports,
     special_values=["nan", "zero", "denormal"],  # at minus infinity formulas differ

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from precast.kernels.authoring import configs, tensors
-from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Peers, Problem, Tolerance, kernel
+from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.tiles import Tile
 from precast.loader.contract.format.config import Config
@@ -83,24 +83,15 @@ class Elementwise:
     """A decorator that declares a kernel whose result, ``out``, is a function of each element of its inputs alone.
 
     ``tensors`` are the inputs, in call order; ``out`` follows, then ``numbers``, each from a seed. ``flops`` is
-    how many operations an element takes. Everything else is as in ``Declaration``.
+    how many operations an element takes. ``reference``, ``tolerance`` and ``peer`` are functions of the module.
 
-    >>> double = Elementwise(
-    ...     op="double",
-    ...     tensors=("x",),
-    ...     reference=lambda config, inputs: {"out": 2 * inputs["x"].double()},
-    ...     tolerance=lambda config: Tolerance(rtol=0.0, atol=0.0),
-    ...     peer=lambda config, inputs: {},
-    ... )
+    >>> double = Elementwise(op="double", tensors=("x",))
     >>> double.arguments, double.cost({"dtype": "bfloat16"}, {"n": 1000})
     (('x', 'out'), Cost(flops=1000, bytes=4000))
     """
 
     op: str
     tensors: tuple[str, ...]
-    reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]]
-    tolerance: Callable[[Config], Tolerance]
-    peer: Peers
     numbers: Mapping[str, Callable[[int], float]] = field(default_factory=dict)
     flops: Callable[[Config], int] = lambda config: 1
     supports: Callable[[Config, Target], str | None] = supports
@@ -116,11 +107,8 @@ class Elementwise:
             large=large,
             inputs=self.inputs,
             outputs=["out"],
-            reference=self.reference,
-            tolerance=self.tolerance,
             special_values=self.special_values,
             cost=self.cost,
-            peer=self.peer,
         )
         return declare(function)
 

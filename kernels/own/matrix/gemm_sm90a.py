@@ -84,7 +84,7 @@ def refusal(config: Config, target: Target) -> str | None:
 
 
 def compile_gemm(blocks: Blocking, tensors: Mapping[str, Any], *, weights: bool) -> Any:
-    """Compile for tensors that stand for the caller's ``a``, ``b`` and ``out``."""
+    """Compile for placeholders of the caller's ``a``, ``b`` and ``out``."""
     from precast.kernels.own.matrix.device.gemm_sm90a import kernel
 
     return kernel.compile_gemm(blocks, tensors["a"], tensors["b"], tensors["out"], weights=weights)

@@ -1,4 +1,4 @@
-"""How products of many experts are divided: tiles of the rows that each has, taken in turn by the blocks that run.
+"""How products of many experts are divided: tiles of the rows of each, which persistent blocks take in turn.
 
 The arithmetic is the same in Python and in device code, where the numbers of rows are known on the device only.
 """
@@ -13,22 +13,22 @@ from precast.kernels.own.matrix.blocking import GROUP, WARP
 
 BLOCK = 128  # the values of k, and of n, that share a scale
 DEPTH_BYTES = 128  # of a row, in each step: what the widest swizzle takes
-PITCH = 64 + 8  # of the staged rows of a group, so that eight of them stand in different banks
+PITCH = 64 + 8  # elements between the staged rows of a group, so that 8 rows are in different banks
 _SHARED, _SMALL = 227 << 10, 2 << 10  # bytes of a block; of these, for barriers and alignment
 _STAGES = 16
 _STAGED = 64  # tokens that a group stages at a time
-_TALL = 16  # tiles of tokens that stand side by side in the order in which tiles are taken
-_REGISTERS, _OTHERS, _MOST = 65536, 40, 255  # of an SM; what a thread needs beside its sums; of a thread
+_TALL = 16  # tiles of tokens that are taken one after another, before the next tile of weights
+_REGISTERS, _OTHERS, _MOST = 65536, 40, 255  # of an SM; what a thread needs beside its sums; the limit of a thread
 _FIRST = (64, 128, 256)
 _CLUSTERS = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """``tokens`` by ``rows`` of weights are multiplied at a time. ``across`` blocks with other weights load the same
-    tokens together, or ``along`` blocks with other tokens the same weights. Elements have ``width`` bytes; with
-    ``scaled``, sums are scaled at each 128 of k. With ``gated``, half of the rows are of a gate, and the others of what
-    it is multiplied with.
+    """``tokens`` by ``rows`` of weights are multiplied at a time. ``across`` blocks with different weights load the
+    same tokens together, or ``along`` blocks with different tokens load the same weights. Elements have ``width``
+    bytes; with ``scaled``, sums are scaled after each 128 of k. With ``gated``, half of the rows are those of a gate,
+    and the others those that it is multiplied with.
 
     >>> grouping = Grouping(tokens=64, rows=128, width=2)
     >>> grouping.depth, grouping.stages, grouping.groups
@@ -65,7 +65,7 @@ class Grouping:
 
     @property
     def loads(self) -> int:
-        """The parts of a stage's weights that stand apart in memory."""
+        """The parts of a stage's weights that are not contiguous in memory."""
         return 2 if self.gated else 1
 
     @property
@@ -80,7 +80,7 @@ class Grouping:
 
     @property
     def threads(self) -> int:
-        """Those, and one warp that loads."""
+        """The threads that multiply, and those of one loading warp."""
         return (self.warps + 1) * WARP
 
     @property
@@ -116,25 +116,25 @@ class Grouping:
 
     @property
     def registers(self) -> int:
-        """What a thread may have: warps get theirs four at a time, and each thread a multiple of eight."""
+        """The limit of a thread: registers are allocated to groups of four warps, in multiples of 8 for a thread."""
         return min(_MOST, _REGISTERS // (-(-self.threads // GROUP) * GROUP) // 8 * 8)
 
     def row_clusters(self, n: Any) -> Any:
-        """Clusters along the columns of the result. The last may have blocks without any."""
+        """Clusters along the columns of the result. The last may have blocks without columns."""
         step = self.columns * self.across
         return (n + step - 1) // step
 
     def token_clusters(self, m: Any) -> Any:
-        """Clusters along an expert's tokens. The last may have blocks without any."""
+        """Clusters along an expert's tokens. The last may have blocks without tokens."""
         step = self.tokens * self.along
         return (m + step - 1) // step
 
     def position(
         self, number: Any, tiles: Any, clusters: Any, least: Callable[[Any, Any], Any] = min
     ) -> tuple[Any, Any]:
-        """The place along the tokens, and along the weights, of a cluster's tile among those of one expert.
+        """The indices of a cluster's tile along the tokens and along the weights of one expert.
 
-        Tiles that are taken together lie in a square: they read as few rows of tokens and of weights as can be.
+        Tiles that are in flight together form a square, and so read as few rows of tokens and of weights as possible.
 
         >>> grouping = Grouping(tokens=64, rows=128, width=2)
         >>> [grouping.position(number, 20, 3) for number in (0, 1, 16, 48, 59)]
@@ -146,24 +146,24 @@ class Grouping:
         across = rest // height
         return above * _TALL + rest - across * height, across
 
-    def tile(self, token_cluster: Any, row_cluster: Any, neighbour: Any) -> tuple[Any, Any]:
-        """The tile of tokens and that of weights of one block of a cluster.
+    def tile(self, token_cluster: Any, row_cluster: Any, cta_rank: Any) -> tuple[Any, Any]:
+        """The tile of tokens and the tile of weights of one block of a cluster.
 
         >>> Grouping(tokens=64, rows=128, width=2, across=2).tile(3, 5, 1)
         (3, 11)
         """
         if self.along > 1:
-            return token_cluster * self.along + neighbour, row_cluster
-        return token_cluster, row_cluster * self.across + neighbour
+            return token_cluster * self.along + cta_rank, row_cluster
+        return token_cluster, row_cluster * self.across + cta_rank
 
-    def turned(self, thread: Any) -> tuple[Any, Any]:
-        """The token and the first row whose address a thread of a group gives, when 16 tokens' results are turned.
+    def matrix_address(self, thread: Any) -> tuple[Any, Any]:
+        """The token and the first row whose address a thread passes to stmatrix, which transposes 16 tokens' results.
 
-        The results of a warp are four matrices of 8 by 8: of 8 tokens the first 8 rows, then the others, then those of
-        the next 8 tokens.
+        A warp stores four matrices of 8 by 8: the first 8 rows of 8 tokens, the other 8 rows, and the same of the next
+        8 tokens.
 
         >>> grouping = Grouping(tokens=64, rows=128, width=2)
-        >>> [grouping.turned(thread) for thread in (0, 1, 8, 16, 32)]
+        >>> [grouping.matrix_address(thread) for thread in (0, 1, 8, 16, 32)]
         [(0, 0), (1, 0), (0, 8), (8, 0), (0, 16)]
         """
         lane = thread % WARP
@@ -195,7 +195,7 @@ class Grouping:
 
 
 def table_size(experts: int) -> int:
-    """The entries of the table of an expert's last tile: a power of two, of which the last is past all experts.
+    """The length of the table of each expert's last tile: a power of two; the last entry is past all experts.
 
     >>> table_size(31), table_size(32), table_size(1)
     (32, 64, 32)
@@ -204,9 +204,10 @@ def table_size(experts: int) -> int:
 
 
 def expert_of(table: Any, size: int, slot: Any, integer: Callable[[Any], Any] = int) -> Any:
-    """The expert of a tile of tokens, in a table of the tiles of each expert and all before it: the first that is more.
+    """The expert of a tile of tokens: the first entry above ``slot`` in a table of running totals of tiles.
 
-    ``integer`` makes 1 of what is true. Entries past the last expert hold the largest integer.
+    It is a binary search without branches: ``integer`` converts a condition to 0 or 1. Entries past the last expert
+    are the largest integer.
 
     >>> table = [0, 2, 2, 5] + [2**31 - 1] * 28
     >>> [expert_of(table, 32, slot) for slot in range(5)]

@@ -86,7 +86,7 @@ class Product:
         return declare(function)
 
     def dtypes(self, config: Config) -> tuple[str, str]:
-        """What is multiplied, and what is stored."""
+        """The dtypes of the operands and of the result."""
         return str(config.get("dtype", self.dtype)), str(config.get("out_dtype", self.dtype))
 
     def problems(self, config: Config) -> Sequence[Problem]:
@@ -137,7 +137,7 @@ class Product:
             }
 
     def tolerance(self, config: Config) -> Tolerance:
-        """What the sums may be off, and the rounding of what is stored."""
+        """The error of the sums, and the rounding of the result."""
         dtype, out_dtype = self.dtypes(config)
         return Tolerance(rtol=0.0, atol=_SUMS[dtype], ulps=_ULPS[out_dtype])
 

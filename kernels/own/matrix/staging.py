@@ -79,19 +79,19 @@ class Side:
         return self.elements // (self.vector * threads)
 
     def first_copy(self, thread: Any) -> tuple[Any, Any]:
-        """The line, and the element in it, at which a thread's first copy begins. Neighbours take neighbours."""
+        """The line and element of a thread's first copy. Neighbouring threads copy neighbouring vectors."""
         each = _log(self.width // self.vector)
         return thread >> each, (thread & ((1 << each) - 1)) * self.vector
 
     def later_copy(self, number: Any, threads: int) -> tuple[Any, Any]:
-        """How many lines and elements behind its first copy another one of a thread begins.
+        """How many lines and elements after its first copy another copy of a thread begins.
 
         >>> side = Side(along=128, depth=32, contiguous_k=True, bits=16, granule=8, together=8, copied=16)
         >>> side.later_copy(1, threads=128)
         (32, 0)
         """
-        behind = number * (threads * self.vector)
-        return behind >> _log(self.width), behind & (self.width - 1)
+        distance = number * (threads * self.vector)
+        return distance >> _log(self.width), distance & (self.width - 1)
 
     def offset(self, line: Any, position: Any) -> Any:
         """The offset of an element of a line in the stage."""
@@ -247,9 +247,9 @@ class Threads:
         return lane >> 3, (lane & 7) * 4
 
     def row(self, number: int) -> int:
-        """How many rows behind its first another one of a thread is."""
+        """The distance in rows from a thread's first row to another of its rows."""
         return 4 * number
 
     def column(self, number: int) -> int:
-        """How many columns behind its first run another one of a thread begins."""
+        """The distance in columns from a thread's first run to another of its runs."""
         return 32 * number

@@ -1,1 +1,1 @@
-"""What stands around the products of a mixture of experts: entries sorted by expert, rows moved there and back."""
+"""The steps around the products of a mixture of experts: entries sorted by expert, rows moved there and back."""

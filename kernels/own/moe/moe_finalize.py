@@ -88,19 +88,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     return {"torch index, mul, sum": lambda: (flat[index] * factors).sum(dim=1).to(flat.dtype)}
 
 
-@kernel(
-    op="moe_finalize",
-    targets=["sm_90+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["out"],
-    reference=reference,
-    tolerance=tolerance,
-    special_values=["nan", "zero"],
-    cost=cost,
-    peer=peer,
-)
+@kernel(op="moe_finalize", targets=["sm_90+"], outputs=["out"], special_values=["nan", "zero"])
 def moe_finalize(dtype: DType, hidden: int, topk: int, threads: Tuned[int] = 128, unroll: Tuned[int] = 1) -> Any:
     """``moe_finalize(y, rows, weights, out)``: ``out[t]`` is the sum over choices of ``weights[t, j] * y[rows[t, j]]``.
 

@@ -140,15 +140,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 @kernel(
     op="moe_permute",
     targets=["sm_90+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
     outputs=["out", "out_scale"],
     in_place=["out", "out_scale"],
-    reference=reference,
     special_values=["nan", "infinity", "zero", "denormal"],
-    cost=cost,
-    peer=peer,
 )
 def moe_permute(
     dtype: DType,

@@ -62,7 +62,7 @@ def _capacity(config: Config, problem: Problem) -> int:
 
 
 def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[str, Any]:
-    """Every argument by name. Entries are of the experts that stand here, and of some after these."""
+    """Every argument by name. Entries are of this rank's experts, and of some after these."""
     tokens, k, experts = problem["tokens"], problem["k"], configs.integer(config, "experts")
     ids = routing.routes(tokens, k, experts, device=device, seed=seed)
 
@@ -102,17 +102,7 @@ def cost(config: Config, problem: Problem) -> Cost:
     return Cost(0, entries * (bits(str(config["index_dtype"])) // 8 + 8) + 4 * (2 * experts + 1))
 
 
-@kernel(
-    op="moe_sort",
-    targets=["sm_90+"],
-    supports=supports,
-    problems=problems,
-    inputs=inputs,
-    outputs=["counts", "offsets", "sources", "rows"],
-    reference=reference,
-    special_values=[],
-    cost=cost,
-)
+@kernel(op="moe_sort", targets=["sm_90+"], outputs=["counts", "offsets", "sources", "rows"], special_values=[])
 def moe_sort(
     experts: int,
     align: int = 1,

@@ -1,4 +1,4 @@
-"""Where the rows of a mixture of experts stand: arithmetic for device code, and the same in torch for references."""
+"""The rows of a mixture of experts: index arithmetic for device code, and the same in torch for references."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BATCH = 4  # steps of a warp whose entries are loaded together
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How the warps of ``blocks`` blocks share entries: each takes some that stand one after another, 32 in a step.
+    """How the warps of ``blocks`` blocks share entries: each takes a contiguous range, 32 in a step.
 
-    So what stands before an entry is what warps before its own have, and what its own had in the steps before.
+    So the entries before an entry are those of the warps before its own, and those of its own warp's earlier steps.
     """
 
     blocks: int

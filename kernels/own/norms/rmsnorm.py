@@ -126,19 +126,7 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     return {"torch rms_norm": lambda: rms_norm(x, weight.shape, weight, eps)}
 
 
-@kernel(
-    op="rmsnorm",
-    targets=["sm_80+"],
-    supports=supports,
-    problems=problems,
-    large=large,
-    inputs=inputs,
-    outputs=["out"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
-    peer=peer,
-)
+@kernel(op="rmsnorm", targets=["sm_80+"], outputs=["out"])
 def rmsnorm(dtype: DType, hidden: int, threads: Tuned[int] = 128) -> Any:
     """``rmsnorm(x, weight, out, eps)``: root-mean-square norm of each row, computed in float32.
 

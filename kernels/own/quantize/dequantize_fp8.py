@@ -54,12 +54,8 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     supports=blocks.supports,
     problems=blocks.problems,
     large=blocks.large,
-    inputs=inputs,
     outputs=["out"],
-    reference=reference,
-    tolerance=tolerance,
     cost=partial(blocks.cost, flops=1),
-    peer=peer,
 )
 def dequantize_fp8(
     dtype: DType,

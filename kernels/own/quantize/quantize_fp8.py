@@ -57,13 +57,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
     supports=blocks.supports,
     problems=blocks.problems,
     large=blocks.large,
-    inputs=inputs,
     outputs=["out", "scale"],
-    reference=reference,
-    tolerance=tolerance,
     special_values=["zero", "denormal"],  # a largest value drops NaN
     cost=partial(blocks.cost, flops=3),
-    peer=peer,
 )
 def quantize_fp8(
     dtype: DType,
@@ -77,7 +73,7 @@ def quantize_fp8(
     ``x`` is ``[rows, width]``, and ``out`` the same of ``float8_e4m3fn``; row strides are their own, and keep rows
     aligned to 16 bytes. ``scale`` is float32: the largest size of a value over 448, of each row (``block: token``),
     ``[rows]``, or of every 128 columns of a row (``block: 128``), ``[width / 128, rows]``, where the scales of
-    neighbouring rows lie side by side, at any stride between blocks of columns. A scale is at least 1e-10 / 448. Values
+    neighbouring rows are contiguous, with any stride between blocks of columns. A scale is at least 1e-10 / 448. Values
     are clamped, and NaN stays NaN. ``unroll`` counts for blocks alone.
     """
     if block == "token":

@@ -83,15 +83,9 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 @kernel(
     op="reduce",
     targets=["sm_80+"],
-    supports=supports,
     problems=partial(row_cases.problems, key="width"),
     large=partial(row_cases.large, key="width"),
-    inputs=inputs,
     outputs=["out"],
-    reference=reference,
-    tolerance=tolerance,
-    cost=cost,
-    peer=peer,
 )
 def reduce(
     dtype: DType,

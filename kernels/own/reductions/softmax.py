@@ -63,14 +63,10 @@ def peer(config: Config, inputs: Mapping[str, Any]) -> dict[str, Callable[[], An
 SOFTMAX = RowKernel(
     op="softmax",
     targets=("sm_80+",),
-    supports=supports,
     arguments=(Tensor("x", _MATRIX), Tensor("out", _MATRIX, role="out")),
     problems=partial(row_cases.problems, key="width"),
     large=partial(row_cases.large, key="width"),
     prepare=prepare,
-    reference=reference,
-    tolerance=tolerance,
-    peer=peer,
     flops=5,
 )
 

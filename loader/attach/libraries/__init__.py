@@ -1,1 +1,1 @@
-"""The libraries that ship with precast: one small file each, which declares where the library compiles."""
+"""Libraries of precast-attach that engines import by these names."""

@@ -1,1 +1,1 @@
-"""What a watched service writes: dumps of calls, and files of requests."""
+"""What a watched service writes: files of requests."""

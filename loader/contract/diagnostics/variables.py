@@ -1,10 +1,7 @@
-"""The environment variables that turn on what the loader can log, dump and count."""
+"""The environment variables that turn on what the loader can log and count."""
 
 VARIABLES = (
     "PRECAST_LOG",
     "PRECAST_LOG_FILE",
     "PRECAST_REQUESTS",
-    "PRECAST_DUMP",
-    "PRECAST_DUMP_LIMIT",
-    "PRECAST_DUMP_CALLS",
 )

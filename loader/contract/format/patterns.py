@@ -58,6 +58,7 @@ CACHE_NAME = Pattern(
     lambda t: "--" not in t and t[:1] != "-" and t[-1:] != "-" and _is_lower(t.replace("-", "a")),
 )
 PART = Pattern(r"[a-z][a-z0-9_]{0,63}")
+LIBRARY_NAME = Pattern(r"[a-z][a-z0-9_]{0,31}")  # of an attached library
 SHA256 = Pattern(r"[0-9a-f]{64}", lambda t: _is_hex(t, 64))
 SYMBOL = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,1023}", lambda t: _is_identifier(t, 1024))
 SONAME = Pattern(

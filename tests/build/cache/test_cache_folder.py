@@ -20,6 +20,7 @@ from precast.build.errors import StoreError
 from precast.build.store.store import Store
 from precast.loader.contract.format.index import Index
 from precast.loader.errors import PrecastError
+from precast.loader.resolve.cache import Cache
 from precast.loader.transport import folder_swap as swap
 from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 from tests.helpers.packed_caches import Built, scale_plan, tree
@@ -59,6 +60,16 @@ def bound(tmp_path: Path) -> Iterator[Path]:
     mount("--bind", tmp_path / "source", place)
     yield place
     subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_no_umask_lets_everyone_write_a_cache(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_cache(tmp_path / "cache", {**files("mine"), "blobs/ab": b"code"})
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "cache").rglob("*")} == {0o775, 0o664}
+    assert Cache(tmp_path / "cache").name == "mine"
 
 
 @pytest.mark.parametrize("exchange", [True, False])

@@ -39,7 +39,8 @@ VARIABLE = os.environ.get("PLATY_CACHE", "on")
 """,
     "platy/ask.py": "def kind():\n    return 'none'\n",
     "platy_seams.py": """
-from precast.loader.attach import Functions, Library, after_import
+from precast.attach import Functions, Library
+from precast.loader.contract.import_hook import after_import
 
 
 def without_gpu():

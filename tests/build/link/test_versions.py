@@ -50,13 +50,13 @@ def runtime(toolchain: Toolchain) -> RuntimeLibrary:
 def link(toolchain: Toolchain, runtime: RuntimeLibrary, tmp_path: Path) -> Iterator[SimpleNamespace]:
     """Links an object that calls some symbols as that of a version of the compiler."""
 
-    def made(version: str, called: tuple[str, ...]) -> bytes:
+    def made(version: str, called: tuple[str, ...], ld: Path = toolchain.ld) -> bytes:
         source, made = tmp_path / "k.c", tmp_path / "k.o"
         declared = "".join(f"extern int {name}();\n" for name in called)
         source.write_text(f"{declared}int {ENTRY}(void) {{ return {' + '.join(f'{n}()' for n in called)}; }}\n")
         command: list[str | Path] = ["gcc", "-fPIC", "-fno-builtin", "-w", "-c", source, "-o", made]
         subprocess.run(command, check=True)
-        chosen = replace(toolchain, versions=toolchain.versions | {DSL: version})
+        chosen = replace(toolchain, ld=ld, versions=toolchain.versions | {DSL: version})
         linker = Linker(chosen, runtime)
         return linker.link(made.read_bytes(), ENTRY).code
 
@@ -191,3 +191,30 @@ def test_the_installed_version_is_as_the_table_says(toolchain: Toolchain, runtim
     assert {name for name in own if "TVMFFISetRaised" in name} == release.helpers
     assert {name for name in CALLED["4.8.1"] if name in SHIMS} <= elf.symbols(runtime.code)
     assert not {name for name in elf.undefined(runtime.code) if name.startswith(("cu", "_cu", "CuteDSLRT"))}
+
+
+def test_variables_of_the_caller_do_not_reach_the_linker(
+    link: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """HPC modules and Spack set LD_RUN_PATH; COMPILER_PATH would exchange the linker that gcc names."""
+    before = link.made("4.8.1", CALLED["4.8.1"])
+    (tmp_path / "ld").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "ld").chmod(0o755)
+    monkeypatch.setenv("LD_RUN_PATH", "/opt/stack/lib")
+    monkeypatch.setenv("COMPILER_PATH", str(tmp_path))
+    assert link.made("4.8.1", CALLED["4.8.1"]) == before
+    find_toolchain.cache_clear()
+    assert find_toolchain().ld.parent != tmp_path
+
+
+@pytest.mark.parametrize(
+    ("option", "named"), [("-rpath /opt/stack/lib", "/opt/stack/lib"), ("--no-as-needed -lm", r"libm\.so\.6")]
+)
+def test_what_a_linker_adds_of_its_own_is_refused(
+    link: SimpleNamespace, toolchain: Toolchain, tmp_path: Path, option: str, named: str
+) -> None:
+    wrapper = tmp_path / "wrapped-ld"
+    wrapper.write_text(f'#!/bin/sh\nexec {toolchain.ld} "$@" {option}\n')
+    wrapper.chmod(0o755)
+    with pytest.raises(LinkError, match=f"added {named} to the library of {ENTRY}: use the distribution's linker"):
+        link.made("4.8.1", CALLED["4.8.1"], wrapper)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from precast.attach.recordings import keys
+from precast.attach.seams import hooks
 from precast.build.compile.outcome import Failed, outcome_of
+from precast.build.inputs.seams import seam_digests
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolchain
-from precast.build.store.key import seam_digests, variant_key
+from precast.build.store.key import variant_key
 from precast.build.store.record import Record
-from precast.loader.attach import hooks
-from precast.loader.contract.recordings import keys
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.variants import variant
 
@@ -25,8 +26,8 @@ def test_the_code_that_runs_a_compile_function_counts() -> None:
     digests = seam_digests("quack")
     for module in (hooks, keys):
         assert digests[module.__name__] == hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
-    assert {"precast.kernels.adapters.seam", "precast.loader.attach.libraries.quack"} <= digests.keys()
-    assert "precast.loader.attach.libraries.flashinfer" not in digests
+    assert {"precast.build.child.attached.seam", "precast.attach.libraries.quack"} <= digests.keys()
+    assert "precast.attach.libraries.flashinfer" not in digests
 
 
 def test_the_file_that_declares_a_library_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,23 +45,23 @@ def test_the_file_that_declares_a_library_counts(tmp_path: Path, monkeypatch: py
     assert (before[0] == after[0], before[1] == after[1]) == (False, True)
 
 
-@pytest.mark.parametrize("returns", [None, "wrapped", [["$made:kernel"], 8]])
-def test_a_record_keeps_what_the_function_returned(returns: object) -> None:
-    record = Record(key=KEY, products=(), seconds=1.0, returns=returns)
+@pytest.mark.parametrize("provenance", [{}, {"returns": [["$made:kernel"], 8], "facts": {"variables": {}}}])
+def test_a_record_keeps_what_a_seam_adds_to_the_provenance(provenance: dict[str, object]) -> None:
+    record = Record(key=KEY, products=(), seconds=1.0, provenance=provenance)
     data = record.encode()
     assert Record.decode(data, key=KEY) == record
-    assert (b'"returns"' in data) == (returns is not None)  # a record of any other kernel has the bytes it had
+    assert (b'"provenance"' in data) == bool(provenance)  # a record of any other kernel has the bytes it had
 
 
-def test_a_structure_in_a_workers_answer_is_checked() -> None:
+def test_what_a_worker_adds_to_the_provenance_is_an_object() -> None:
     header = {
         "signatures": [],
         "seconds": 1.0,
         "assumed": {},
-        "returns": 8,
+        "provenance": 8,
         "inputs": {},
-        "unsteady": [],
+        "closed": "none",
     }
     outcome = outcome_of(variant(1), Message({**header, "signatures": [{"arguments": [], "symbols": {}}]}, (b"",)), "")
     assert isinstance(outcome, Failed)
-    assert "not what a compile function returned" in outcome.reason
+    assert "in 'provenance'" in outcome.reason

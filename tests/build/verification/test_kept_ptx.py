@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from precast.build.cache.contents import CacheContents
 from precast.build.errors import NoPtx
-from precast.build.store.store import Store
+from precast.build.store.store import Store, compressed
 from precast.build.verification.emulations import with_ptx
 from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.host_filter import for_host
@@ -65,3 +66,17 @@ def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solut
     store.record_file(key).unlink()
     left_out, kept = with_ptx(cache, store, cases)
     assert isinstance(left_out, LeftOut) and "--keep ptx" in left_out.reason and kept == cases[1]
+
+
+def test_the_ptx_of_other_code_is_no_evidence(tmp_path: Path) -> None:
+    """A record of the same key whose product is not the artifact, as when a store was changed, gives no verdict."""
+    cache = Cache(built(tmp_path, "plain"))
+    store, artifact = Store(tmp_path / "store"), cache.op("user.add").artifacts[0]
+    kept = KeptPtx(cache, store)
+    key = kept._record("user.add", artifact)
+    record = store.read(key)
+    assert record is not None and kept.text("user.add", artifact)
+    other = replace(record, products=tuple(replace(p, library=p.library + b"other") for p in record.products))
+    store.write(key, "record", compressed(other))
+    with pytest.raises(NoPtx, match=r"has other code for \w+ than the cache .*: build the cache again with --keep ptx"):
+        kept.text("user.add", artifact)

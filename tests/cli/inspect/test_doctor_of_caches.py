@@ -186,7 +186,7 @@ def test_a_library_in_a_version_that_no_cache_was_recorded_for(native: Native, t
 
 def test_a_library_that_caches_were_recorded_for(native: Native, tmp_path: Path) -> None:
     site = write_library(tmp_path / "site", {}, version="0.6.5", package="quack", distribution="quack-kernels")
-    script = "from precast.loader.attach.guards import guard_of; print(guard_of('quack-kernels', 'quack').source)"
+    script = "from precast.attach.guards import guard_of; print(guard_of('quack-kernels', 'quack').source)"
     guard = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(site)},

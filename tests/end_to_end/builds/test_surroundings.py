@@ -133,7 +133,8 @@ def project(folder: Path, *, backwards: bool = False, more: str = "") -> Path:
         (folder / name).write_text(text, encoding="utf-8")
     turn = -1 if backwards else 1
     entries = "".join(
-        f"  - {{compile: 'tiles:{op}', op: user.{op}, config: {{n: {[0, 1][::turn]}}}}}\n" for op in OPS[::turn]
+        f"  - {{compile: 'tiles:{op}', op: user.{op}, config: {{n: {[0, 1][::turn]}}}, inputs: {{files: tiles.txt}}}}\n"
+        for op in OPS[::turn]
     )
     path = folder / "mine.yaml"
     targets = ", ".join(("sm_90a", "sm_100a")[::turn])
@@ -207,8 +208,12 @@ def test_beside_quack_which_patches_the_compiler(tmp_path: Path, monkeypatch: py
     pytest.importorskip("quack")
     monkeypatch.delenv("PYTHONPATH", raising=False)  # quack needs torch, which the other tests of this file hide
     alone = build(tmp_path / "alone", Surroundings())
-    quack = "  - {kernel: quack.rmsnorm, config: {dtype: [bfloat16], hidden: [1024]}}\n"
+    quack = (
+        '  - compile: "quack.softmax:Softmax.compile"\n    op: quack.softmax\n'
+        '    env: {QUACK_CACHE_ENABLED: "0"}\n'
+        "    config: {dtype: cutlass.BFloat16, out_dtype: cutlass.BFloat16, N: 1024}\n"
+    )
     beside = build(tmp_path / "beside", Surroundings(jobs=1, backwards=True), more=quack)
-    assert (beside / "ops" / "quack.rmsnorm.json").is_file()
+    assert (beside / "ops" / "quack.softmax.json").is_file()
     for op in OPS:
         assert artifacts(beside, f"user.{op}") == artifacts(alone, f"user.{op}")

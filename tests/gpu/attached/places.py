@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from precast.loader.attach.libraries import flashinfer
+from precast.attach.libraries import flashinfer
 
 PACKAGES = {"quack": "quack", "flash_attn": "flash_attn", "flashinfer": "flashinfer", "operators": "cutlass.operators"}
 REACHED = "reached by a seam"

@@ -19,7 +19,7 @@ from precast.loader.resolve.cache import Cache
 FOLDER = Path(__file__).with_name("copies")
 COPIES = "copies.scale"
 EACH = 2  # variants of an op that are timed for the roofline
-OPS = ("scale", "rmsnorm", "quack.rmsnorm", "quack.softmax", "flashinfer.rmsnorm", "gemm", "attention")
+OPS = ("scale", "rmsnorm", "flashinfer.rmsnorm", "gemm", "attention")
 
 
 class Printing:

@@ -53,7 +53,8 @@ def main() -> None:
     shutil.rmtree(dest, ignore_errors=True)
     dest.mkdir(parents=True)
     shutil.copytree(options.cache, dest / "cache")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", dest, ROOT / "loader"], check=True)
+    wheel: list[str | Path] = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", dest]
+    subprocess.run([*wheel, ROOT / "loader", ROOT / "attach"], check=True)
     with tarfile.open(dest / "site.txz", "w:xz", preset=6) as archive, tempfile.TemporaryDirectory() as folder:
         for file in sorted(files(options.site)):
             archive.add(stripped(file, Path(folder)), str(file.relative_to(options.site)), recursive=False)

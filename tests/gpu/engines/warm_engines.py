@@ -25,7 +25,7 @@ ONLY = "--only="
 def main(words: list[str]) -> int:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     if NATIVES in words:
-        from precast.loader.attach import library_named
+        from precast.attach import library_named
 
         for prepare in (library_named(name).without_gpu for name in ENGINES):
             if prepare is not None:

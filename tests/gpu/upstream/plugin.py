@@ -37,7 +37,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Attach before the tests' own conftest imports the library."""
     import torch  # noqa: F401  # the placeholders of an absent DSL come after it
 
-    from precast.loader.attach import attach
+    from precast.attach import attach
 
     options = early_config.known_args_namespace
     record = options.mode == "record"
@@ -100,7 +100,7 @@ def count_launches() -> None:
 
     An attachment has no place of its own for this: it hands kernels out as they are.
     """
-    from precast.loader.attach.attachment import Attachment
+    from precast.attach.attachment import Attachment
 
     look_up, missed = Attachment._look_up, Attachment._missed
 

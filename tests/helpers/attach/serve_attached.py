@@ -13,17 +13,17 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from precast.attach import attach
+from precast.attach.compiler import dsl as dsl_answers
+from precast.attach.compiler import occupancy
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_cuda import install_fake_cuda
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.tensor_values import TensorValues
 from precast.build.gpu.profile import profile_of
 from precast.kernels.adapters.scripts.meta_tensors import own_operators, without_memory
-from precast.loader.attach import attach
-from precast.loader.attach.compiler import dsl as dsl_answers
-from precast.loader.attach.compiler import occupancy
-from precast.loader.attach.import_hook import after_import
 from precast.loader.contract.format.target import Target
+from precast.loader.contract.import_hook import after_import
 
 
 def forbid(module: ModuleType) -> None:

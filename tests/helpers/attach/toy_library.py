@@ -157,8 +157,8 @@ def compiled_alone(value):
     raise RuntimeError("nothing is compiled while a program is recorded")
 """
 _DECLARED = """
-from precast.loader.attach import CompileFunctions, Functions, Library
-from precast.loader.attach.libraries import flashinfer
+from precast.attach import CompileFunctions, Functions, Library
+from precast.attach.libraries import flashinfer
 
 LIBRARY = Library(
     name="toy",

@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from types import ModuleType, SimpleNamespace
-from typing import cast
+from types import ModuleType
 
 from precast import loader
-from precast.loader.attach.attachment import Attachment
-from precast.loader.attach.compiler import importers
-from precast.loader.attach.compiler.dsl import Answers
-from precast.loader.attach.deferred.module import Deferral, defer
-from precast.loader.attach.guards import guard_of
-from precast.loader.contract.diagnostics.dump import Block
+from precast.attach.attachment import Attachment
+from precast.attach.compiler import importers
+from precast.attach.compiler.dsl import Answers
+from precast.attach.deferred.module import Deferral, defer
+from precast.attach.guards import guard_of
+from precast.attach.recordings.keys import encode
 from precast.loader.contract.diagnostics.requests import read_requests
 from precast.loader.contract.distribution.reference import read_reference
 from precast.loader.contract.format.program.host_program import Step
 from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.recordings.keys import encode
 from precast.loader.contract.values import replace
 from precast.loader.fetch.source import open_source
 from precast.loader.launch.warm_up import warm_up
@@ -28,7 +26,6 @@ from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
 from precast.loader.transport.patience import PATIENCE
 from precast.loader.transport.web import Web
-from precast.loader.watch.memory import bytes_of
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER
@@ -116,11 +113,10 @@ def not_warmed_up(stage: Stage) -> None:
     warm_up(0, signature, Driver(ctypes.CDLL(str(stage.native.driver()))), 0)
 
 
-def gpu_failed(stage: Stage) -> object:
-    """The driver is a stand-in that reports an illegal access: provoking one needs a GPU, and ends its context."""
-    failing = SimpleNamespace(cuDevicePrimaryCtxRetain=lambda *_: 700)
-    driver = SimpleNamespace(handle=lambda ordinal: ordinal, library=failing)
-    return bytes_of([Block(address=4096, size=8, device=(2, 0))], 1000, lambda: cast(Driver, driver))
+def attach_not_installed(stage: Stage) -> object:
+    stage.patch.setitem(sys.modules, "precast.attach", None)
+    stage.patch.delitem(sys.modules, "precast.loader.attach", raising=False)
+    return importlib.import_module("precast.loader.attach")
 
 
 def no_library(stage: Stage) -> object:
@@ -163,7 +159,7 @@ EXAMPLES: dict[str, Example] = {
     "PCL00": no_narrower_class, "PCL01": config, "PCL02": target, "PCL03": format_, "PCL04": cache,
     "PCL05": integrity, "PCL06": op, "PCL07": variant, "PCL08": load, "PCL09": launch, "PCL10": frozen,
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
-    "PCL15": gpu_failed, "PCL16": fetch,
+    "PCL16": fetch, "PCL17": attach_not_installed,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
     "PCA05": deferred_import_failed,
 }  # fmt: skip

@@ -36,7 +36,7 @@ _IMPORTED = (
 )  # fmt: skip
 _FORKED = {  # what is imported before each of them is forked
     **dict.fromkeys(("worker_main", "describer_main", "rehearser_main"), (COMPILER,)),
-    "program_main": (COMPILER, "torch._dynamo"),
+    "attached.program_main": (COMPILER, "torch._dynamo"),
 }
 _start_process = child_process.start_process
 _servers: list[subprocess.Popen[bytes]] = []  # kept, since Popen warns where one is given up

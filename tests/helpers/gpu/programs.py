@@ -12,8 +12,7 @@ from precast.loader.contract.format.program.expression import FUNCTIONS, Express
 from precast.loader.contract.format.program.host_program import HostProgram, Parameter, Step, Word
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
 from precast.loader.errors import LaunchError
-from precast.loader.watch.plain_value import View
-from tests.helpers.gpu.signature_check import bind, leaves_of_call, within
+from tests.helpers.gpu.signature_check import View, bind, leaves_of_call, within
 
 if TYPE_CHECKING:
     import torch

@@ -15,10 +15,20 @@ from precast.loader.contract.format.program.expression import wrapped
 from precast.loader.contract.format.program.program_code import calling
 from precast.loader.contract.format.signature import Argument, Dim, Signature
 from precast.loader.errors import LaunchError
-from precast.loader.watch.plain_value import View
 
 _INTEGERS = {f"{kind}int{bits}": (kind, bits) for kind in ("", "u") for bits in (8, 16, 32, 64)}
 _REAL = {"float16": "e", "float32": "f", "float64": "d"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A tensor as a caller passes it: its address and its layout."""
+
+    data: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    device: tuple[int, int]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ import itertools
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from precast import loader
 from precast.build.store.record import Record
 from precast.kernels import declaration_of
 from precast.kernels.adapters.attention import cases
-from precast.kernels.adapters.attention.backward import attention_bwd
-from precast.kernels.adapters.attention.combine import attention_combine
-from precast.kernels.adapters.attention.forward import attention, attention_split
+from precast.kernels.adapters.attention.forward import attention
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.verification.verify import verify
@@ -113,23 +110,6 @@ def test_verify_takes_what_torch_computes_in_half_precision_and_nothing_worse(co
     assert wrong == {"out"}
 
 
-@pytest.mark.parametrize("layout", ["dense", "varlen"])
-def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
-    config = full(attention_combine, **BF16, layout=layout, heads=4 if layout == "varlen" else 0, lse=True)
-    declaration = declaration_of(attention_combine)
-    assert declaration.inputs and declaration.problems and declaration.reference
-    scores, values = torch.randn(3, 5, 7, 4, 40, dtype=torch.float64), torch.randn(40, 128, dtype=torch.float64)
-    whole = scores.permute(1, 2, 3, 0, 4).flatten(-2)
-    parts = {"out_partial": scores.softmax(-1) @ values, "lse_partial": scores.logsumexp(-1)}
-    found = declaration.reference(config, parts)
-    torch.testing.assert_close(found["out"], whole.softmax(-1) @ values.repeat(3, 1))
-    torch.testing.assert_close(found["lse"], whole.logsumexp(-1))
-    for problem in declaration.problems(config):
-        made = declaration.inputs(config, problem, device="cpu", seed=1)
-        assert made["lse_partial"].stride(-2) == 1 and made["lse"].stride(-2) == 1
-        assert declaration.reference(config, made)["out"].isfinite().all()
-
-
 @installed
 @pytest.mark.parametrize(
     ("function", "config", "target", "reason"),
@@ -157,16 +137,7 @@ def test_combining_parts_is_attention_over_all_the_keys(layout: str) -> None:
         (attention, {**BF16, "keys_tile": 160, "stages": 3}, SM90, "bytes of shared memory, of 232448"),
         (attention, {**BF16, "queries_tile": 192, "keys_tile": 160}, SM90, "take 144 registers of a thread, of 136"),
         (attention, {**BF16, "queries_tile": 192, "keys_tile": 112, "resident": True}, SM90, "use keys_tile 128"),
-        (attention_split, {**BF16, "clc": True}, SM100, "clc is for the layout cached with query heads that share"),
-        (attention_split, {**SHARED, "clc": True, "layout": "dense"}, SM100, "dense with causal or window only"),
-        (attention_split, {**SHARED, "clc": True, "layout": "paged", "page": 16}, SM100, "clc is for pages of 128"),
-        (attention_bwd, {**BF16, "two_cta": True}, SM90, "two_cta is for sm_100a and sm_103a"),
-        (attention_bwd, {**BF16, "head_dim": 64, "two_cta": True}, SM100, "with a head_dim of 128: use false"),
         (attention, BF16, Target.parse("sm_80"), "attention is for sm_90a, sm_100a, sm_103a"),
-        (attention_split, BF16, SM90, "use 'attention' there"),
-        (attention_combine, {**BF16, "most": 48}, SM90, "use one of 32, 64, 128, 256"),
-        (attention_combine, {**BF16, "layout": "varlen"}, SM90, "heads is 0: give their number with layout varlen"),
-        (attention_combine, {**BF16, "heads": 8}, SM90, "and only there"),
     ],
 )
 def test_what_cannot_be_built_is_refused_while_planning(
@@ -175,41 +146,24 @@ def test_what_cannot_be_built_is_refused_while_planning(
     assert reason in str(declaration_of(function).refusal(full(function, **config), target))
 
 
-def test_the_extra_installs_the_version_that_the_adapter_knows() -> None:
-    asked = [r.replace(" ", "").replace('"', "'") for r in requires("precast") or ()]
-    assert f"{FLASH};extra=='{FLASH.extra}'" in asked
-
-
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("attention", {**BF16, "heads_per_kv": 4, "causal": True, "lse": True}),
     ("attention", {**BF16, "head_dim": 64, "heads_per_kv": 8, "layout": "varlen", "window": True, "sink": True}),
     ("attention", {**BF16, "heads_per_kv": 5, "causal": True, "layout": "paged", "page": 128, "decode": True}),
     ("attention", {**BF16, "dtype": "float16", "heads_per_kv": 4, "causal": True, "layout": "cached"}),
-    ("attention_combine", {**BF16, "layout": "varlen", "heads": 32, "lse": True}),
 ]
-GRADIENTS = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 2}
-ORDERED = {**BF16, "heads_per_kv": 2, "causal": True, "deterministic": True}
 # Where FlashAttention's own choice for sm_100a spills and another does not.
 CHOSEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("attention", {**SHARED, "causal": True, "layout": "paged", "page": 16}, {"keys_tile": 64}),
-    ("attention_split", {**SHARED, "causal": True, "layout": "cached"}, {"clc": True}),
-    ("attention_split", {**SHARED, "causal": True, "layout": "paged", "page": 128}, {"clc": True}),
 ]
-OWN = {"keys_tile": None, "clc": False}
-SPLIT: tuple[str, dict[str, Any]] = ("attention_split", {**BF16, "head_dim": 64, "heads_per_kv": 8, "causal": True})
+OWN = {"keys_tile": None}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every config above, compiled in real workers; of what one may choose, with what the library does."""
     folder = tmp_path_factory.mktemp("attention")
-    rows = [(op, config, "[sm_90a, sm_100a]") for op, config in COMPILED] + [(*SPLIT, "[sm_100a]")]
-    lines = [
-        f"  - kernel: {op}\n    targets: {targets}\n    config: {str(config).replace('True', 'true')}\n"
-        for op, config, targets in rows
-    ]
-    parts = "  - kernel: attention_bwd\n    targets: [sm_90a, sm_100a]\n    parts: [prepare, main, dq, dkv]\n"
-    lines += [f"{parts}    config: {config}\n" for config in (GRADIENTS, ORDERED)]
+    lines = [f"  - kernel: {op}\n    targets: [sm_90a, sm_100a]\n    config: {config}\n" for op, config in COMPILED]
     for op, config, tuned in CHOSEN:
         both = {key: [OWN[key], value] for key, value in tuned.items()}
         lines.append(f"  - kernel: {op}\n    targets: [sm_100a]\n    config: {config}\n    tuned: {both}\n")
@@ -223,7 +177,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @installed
 @pytest.mark.slow
-@pytest.mark.parametrize(("op", "config", "tuned"), CHOSEN, ids=["pages", "split", "split-pages"])
+@pytest.mark.parametrize(("op", "config", "tuned"), CHOSEN)
 def test_a_choice_keeps_the_arguments_and_takes_fewer_registers(
     built: Path, use: Callable[[Path], None], op: str, config: dict[str, Any], tuned: dict[str, Any]
 ) -> None:
@@ -253,14 +207,12 @@ LATER = {
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callable[[Path], None]) -> None:
     use(built)
-    for op, config in COMPILED + ([SPLIT] if target == "sm_100a" else []):
+    for op, config in COMPILED:
         kernel = loader.get(op, config, target=target)
         assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), f"{op} {config} spills"
-        if op == "attention_combine":
-            continue
         assert [a.name for a in kernel.signature.passed] == ALWAYS + LATER[target]
         values = cases.inputs(
-            {**kernel.config, "lse": kernel.config.get("lse", True), "head_dim_v": None},
+            kernel.config,
             {"batch": 2, "queries": 1, "keys": 9, "kv_heads": 1, "padding": 0},
             device="cpu",
             seed=0,
@@ -268,27 +220,6 @@ def test_every_kind_compiles_without_a_gpu(built: Path, target: str, use: Callab
         taken = {a.name for a in kernel.signature.passed if not a.always_none}
         given = {name for name, value in values.items() if value is not None}
         assert taken == given - ({"max_seqlen_q"} if target == "sm_90a" else set())
-
-
-@installed
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_gradients_compile_into_their_parts(built: Path, target: str, use: Callable[[Path], None]) -> None:
-    use(built)
-    expected = {
-        "prepare": ["out", "dout", "dpsum", "lse", "lse_log2", "accum", "softmax_scale"],
-        "main": ["q", "k", "v", "dout", "lse", "dpsum", "accum", "dk", "dv", "softmax_scale"],
-        "dq": ["accum", "dq", "scale"],
-        "dkv": ["accum", "dq", "scale"],  # the same code as dq's here, where the tiles of queries and keys are alike
-    }
-    for part, names in expected.items():
-        kernel = loader.get(f"attention_bwd.{part}", GRADIENTS, target=target)
-        assert [a.name for a in kernel.signature.passed if not a.always_none] == names
-        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources)
-        turns = ["dq_turns", "dk_turns", "dv_turns"] if part == "main" else []
-        kernel = loader.get(f"attention_bwd.{part}", ORDERED, target=target)
-        assert [a.name for a in kernel.signature.passed if not a.always_none] == names + turns
-        assert all((r.stack, r.local) == (0, 0) for r in kernel.artifact.resources), "added up in a fixed order"
 
 
 def records(store: Path) -> Iterator[Record]:
@@ -307,10 +238,7 @@ def test_the_tensor_cores_of_the_target_are_used(
     from precast.build.link.toolchain import find_toolchain
 
     use(built)
-    kernels = [(op, config) for op, config in COMPILED if op != "attention_combine"]
-    kernels += [("attention_bwd.main", config) for config in (GRADIENTS, ORDERED)]
-    kernels += [SPLIT] if target == "sm_100a" else []
-    libraries = {loader.get(op, config, target=target).artifact.blob.sha256 for op, config in kernels}
+    libraries = {loader.get(op, config, target=target).artifact.blob.sha256 for op, config in COMPILED}
     toolchain = find_toolchain()
     seen = 0
     for record in records(built.parent / "store"):
@@ -324,4 +252,4 @@ def test_the_tensor_cores_of_the_target_are_used(
             ).stdout
             assert instruction in listing, f"{product.symbol} uses no {instruction}"
             seen += 1
-    assert seen == len(kernels)
+    assert seen == len(COMPILED)

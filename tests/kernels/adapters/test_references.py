@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from precast.kernels.adapters.references import flash_attention, fmha, mamba2, mla_decode
+from precast.kernels.adapters.references import flash_attention, mamba2, mla_decode
 from precast.kernels.authoring.registry import reference_for
 from precast.loader.contract.format.target import Target
 
@@ -36,19 +36,6 @@ def test_pages_hold_the_keys_in_the_order_of_the_table() -> None:
     results = mla_decode.reference(config, values)
     latent = values["c_latent"][values["page_table"][0, 0].long(), 0].double()
     assert values["page_table"].shape == (1, 2) and torch.allclose(results["o"][0, 0, 2], latent)
-
-
-def test_the_first_of_several_queries_has_only_its_keys() -> None:
-    """As many queries as keys: it has one."""
-    config: dict[str, Any] = {
-        "num_qo_heads": 2, "num_kv_heads": 2, "head_dim": 16, "head_dim_v": 8, "qk_dtype": "bfloat16",
-        "v_dtype": "bfloat16", "out_dtype": "bfloat16", "use_pdl": False,
-    }  # fmt: skip
-    values = fmha.inputs(config, {"queries": 3, "keys": 3, "more": 2}, device="cpu", seed=1)
-    results = fmha.reference(config, values)
-    first, second = results["o_tensor"][0, 0, :, 0], results["o_tensor"][0, 3, :, 0]
-    assert torch.allclose(first, values["v_tensor"][0, 0, :, 0].double())
-    assert torch.allclose(second, values["v_tensor"][0, 3, :, 0].double())
 
 
 def test_a_latent_counts_in_scores_and_in_sums() -> None:

@@ -56,7 +56,7 @@ def test_warps_of_a_row_are_whole_and_their_sums_are_adjacent(vectors: int, thre
 @given(st.integers(1, 20000), st.sampled_from([16, 32]), THREADS)
 def test_what_is_held_leaves_half_of_the_registers_free(vectors: int, bits: int, threads: int) -> None:
     split = Split.of(vectors * 128 // bits, bits, threads)
-    assert not split.held or split.steps * 8 <= min(255, 65536 // threads) // 2
+    assert not split.fits_registers or split.steps * 8 <= min(255, 65536 // threads) // 2
 
 
 @given(

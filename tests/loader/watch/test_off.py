@@ -34,7 +34,7 @@ assert found <= {allowed!r} | before, found
 @needs_call_path
 @pytest.mark.parametrize("value", [None, ""])
 def test_nothing_is_imported(path: Path, value: str | None) -> None:
-    variables = () if value is None else ("PRECAST_LOG", "PRECAST_DUMP", "PRECAST_REQUESTS")
+    variables = () if value is None else ("PRECAST_LOG", "PRECAST_REQUESTS")
     run_alone(SCRIPT.format(variables=variables, value=value, allowed=set()), path)
 
 
@@ -58,7 +58,8 @@ def test_the_kernel_is_the_native_one(path: Path) -> None:
 
 
 def test_with_a_variable_it_is_a_watched_one(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_DUMP", str(tmp_path / "dumps"))
+    monkeypatch.setenv("PRECAST_LOG", "1")
+    monkeypatch.setenv("PRECAST_LOG_FILE", str(tmp_path / "log"))
     session = Session(str(path), machines=Machines(HOPPER))
     kernel = session.get(Request(op="scale", config={"dtype": "bf16"}))
     assert type(kernel) is WatchedKernel and kernel(5) == 10

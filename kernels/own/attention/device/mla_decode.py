@@ -1,7 +1,7 @@
-"""``mla_decode`` on Hopper: attention of one query to a paged cache of latents, which are keys and values at once.
+"""``mla_decode`` on Hopper: attention of one query to a paged cache of latents, which are both keys and values.
 
-A block has 64 heads of one sequence, and a share of its latents. One warp loads latents by TMA into a ring of stages.
-The first group of four warps scores them, and turns scores into weights; then both groups multiply the weights by the
+A block has 64 heads of one sequence, and some of its latents. One warp loads latents by TMA into a ring of stages. The
+first group of four warps computes scores and turns them into weights. Then both groups multiply the weights by the
 values, which are the first 512 columns of the same stage: each group by 256 of them.
 """
 
@@ -19,19 +19,18 @@ from cutlass.utils import LayoutEnum, SmemAllocator
 
 from precast.kernels.own.attention.device.mla_combine import combine
 from precast.kernels.own.attention.device.mla_scores import Scores
-from precast.kernels.own.attention.device.mla_sums import Share, Shared, Sums
+from precast.kernels.own.attention.device.mla_sums import Shared, Sums, Work
 from precast.kernels.own.attention.latent import GROUP, HALF, HEADS, VALUES, WARP, WIDTH, Latent
 from precast.kernels.own.device.tma_ring import TmaRing, swizzled, tma_parts
 
-_LOADING, _MULTIPLYING = 40, 232  # registers of a thread, which groups hand to one another: they begin with 168 each
+_LOADING, _MULTIPLYING = 40, 232  # registers of a thread after setmaxnreg; the kernel starts with 168 for each
 _LOG2_E = math.log2(math.e)
 
 
 class MlaDecode:
     """``out = softmax(q @ latents.T * scale) @ latents[:, :512]``, each sequence with its own latents.
 
-    Everything is summed in float32. What a split has of a result is in the workspace, from which a second kernel
-    adds it up.
+    Everything is summed in float32. The partial results of splits are in the workspace; a second kernel combines them.
     """
 
     def __init__(self, latent: Latent, dtype: Any) -> None:
@@ -51,7 +50,7 @@ class MlaDecode:
         softmax_scale: cutlass.Float32,
         stream: Any,
     ) -> None:
-        """Launch one kernel, or two where sequences are split; an empty result takes none."""
+        """Launch one kernel, or two if sequences are split; none if the result is empty."""
         if cute.size(out) > 0:
             splits = cutlass.max(cutlass.Int32(lse_parts.shape[0]), 1)
             results = (out, lse, out_parts, lse_parts)
@@ -122,7 +121,7 @@ class MlaDecode:
         scale: cutlass.Float32,
         splits: cutlass.Int32,
     ) -> None:
-        """The share of one block: a few steps over the latents of its sequence."""
+        """The work of one block: some steps over the latents of its sequence."""
         latent = self.latent
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         thread, _, _ = cute.arch.thread_idx()
@@ -134,30 +133,30 @@ class MlaDecode:
                 shared.ring.initialize(1, 2 * GROUP // WARP)
             cute.arch.mbarrier_init_fence()
         cute.arch.sync_threads()
-        # The kernel before may still be writing what this one reads, and reading what it writes.
+        # The previous kernel may still write what this one reads, and read what this one writes.
         cute.arch.griddepcontrol_wait()
 
         tile, split, sequence = latent.position(block, latent.tiles(cutlass.Int32(out.shape[1])), splits)
         capacity = cutlass.Int32(page_table.shape[1]) * latent.page
         length = cutlass.min(cutlass.max(cutlass.Int32(seqused_k[sequence]), 0), capacity)
-        first, steps = latent.share(latent.steps(length), split, splits)
-        share = Share(sequence, tile, split, splits, length, first, steps)
+        first, steps = latent.steps_of_split(latent.steps(length), split, splits)
+        work = Work(sequence, tile, split, splits, length, first, steps)
         score.set(warpgroup.Field.ACCUMULATE, True)
         weigh.set(warpgroup.Field.ACCUMULATE, True)
         if warp >= 2 * GROUP // WARP:
             cute.arch.setmaxregister_decrease(_LOADING)
             if warp == 2 * GROUP // WARP:
-                self.load(query_copy, query_tiles, page_copy, page_tiles, page_table, share, shared)
+                self.load(query_copy, query_tiles, page_copy, page_tiles, page_table, work, shared)
         elif warp < GROUP // WARP:
             cute.arch.setmaxregister_increase(_MULTIPLYING)
             scores = Scores(latent, score, weigh, thread)
-            scores.lead(share, shared, scale, out, lse, lse_parts)
-            scores.store(share, shared, out, out_parts)
+            scores.score_and_sum(work, shared, scale, out, lse, lse_parts)
+            scores.store(work, shared, out, out_parts)
         else:
             cute.arch.setmaxregister_increase(_MULTIPLYING)
             sums = Sums(latent, weigh, 1, thread - GROUP)
-            sums.follow(share, shared)
-            sums.store(share, shared, out, out_parts)
+            sums.sum_values(work, shared)
+            sums.store(work, shared, out, out_parts)
 
     @cute.jit
     def load(
@@ -167,29 +166,29 @@ class MlaDecode:
         page_copy: cute.CopyAtom,
         page_tiles: cute.Tensor,
         page_table: cute.Tensor,
-        share: Any,
+        work: Any,
         shared: Any,
     ) -> None:
-        """Fill the stages. The number of a page is fetched before the stage that it goes to is free."""
+        """Fill the stages. Page numbers are loaded before the wait for an empty stage, which hides their latency."""
         latent, ring = self.latent, shared.ring
         pieces = latent.keys // latent.rows
-        queries = cute.local_tile(query_tiles, (HEADS, WIDTH), (share.tile, 0, share.sequence))
+        queries = cute.local_tile(query_tiles, (HEADS, WIDTH), (work.tile, 0, work.sequence))
         to_queries, from_queries = tma_parts(query_copy, shared.queries, queries)
         rows = cute.local_tile(page_tiles, (latent.rows, WIDTH), (None, 0, None))
         places = cute.flat_divide(shared.stages, (latent.rows, WIDTH))  # (rows, columns, piece, 1, stage)
         to, source = tma_parts(page_copy, places, rows)
-        if share.steps > 0:
+        if work.steps > 0:
             with cute.arch.elect_one():
                 cute.arch.mbarrier_arrive_and_expect_tx(shared.loaded, latent.query_bytes)
             cute.copy(query_copy, from_queries, to_queries[None, 0], tma_bar_ptr=shared.loaded)
-        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
+        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # all stages are empty: see TmaRing.wait_empty
         numbers = cute.make_rmem_tensor(pieces, cutlass.Int32)
-        for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
-            left = share.length - step * latent.keys
+        for step in cutlass.range(work.first, work.first + work.steps, unroll=1):
+            left = work.length - step * latent.keys
             count = cutlass.min((left + latent.rows - 1) // latent.rows, pieces)
             for piece in cutlass.range_constexpr(pieces):
                 key = step * latent.keys + cutlass.min(piece, count - 1) * latent.rows
-                numbers[piece] = page_table[share.sequence, key // latent.page]
+                numbers[piece] = page_table[work.sequence, key // latent.page]
             ring.wait_empty(stage, parity)
             ring.expect(stage, count * latent.piece_bytes)
             for piece in cutlass.range_constexpr(pieces):
@@ -203,7 +202,7 @@ class MlaDecode:
         cute.arch.griddepcontrol_launch_dependents()
 
     def shared(self, query_layout: Any, stage_layout: Any, weight_layout: Any) -> Shared:
-        """Divide the shared memory."""
+        """Allocate the shared memory."""
         latent, memory = self.latent, SmemAllocator()
         loaded = memory.allocate_array(cutlass.Int64, 1)
         ring = TmaRing.allocate(memory, latent.stages)
@@ -215,11 +214,11 @@ class MlaDecode:
         return Shared(queries, swizzled(stages, stage_layout, self.dtype), weights, rows, factors, loaded, ring)
 
     def copy(self, tensor: Any, layout: Any, rows: int) -> Any:
-        """How TMA copies whole rows of a tensor, and the tensor for it."""
+        """The TMA descriptor for whole rows of a tensor, and the tensor of its coordinates."""
         return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), tensor, layout, (rows, WIDTH))
 
     def part(self, layout: Any) -> Any:
-        """The layout of what one copy writes of a stage: all of it, or the rows of a page."""
+        """The layout of the part of a stage that one copy writes: all of it, or the rows of a page."""
         stage = cute.slice_(layout, (None, None, 0))
         if self.latent.rows == self.latent.keys:
             return stage

@@ -1,4 +1,4 @@
-"""The scores of ``mla_decode``: how its first group of four warps weighs latents, for itself and for the second."""
+"""The scores of ``mla_decode``: its first group of four warps computes the weights for itself and the second group."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ _LN_2 = math.log(2.0)
 
 
 class Scores(Sums):
-    """The group that scores latents: it has the first half of the columns, and decides by which weights both add."""
+    """The group that computes scores and the weights of both groups. It also sums the first half of the columns."""
 
     def __init__(self, latent: Latent, score: Any, weigh: Any, thread: Any) -> None:
         super().__init__(latent, weigh, 0, thread)
         self.score = score
 
     @cute.jit
-    def lead(
+    def score_and_sum(
         self,
-        share: Any,
+        work: Any,
         shared: Any,
         scale: cutlass.Float32,
         out: cute.Tensor,
         lse: cute.Tensor | None,
         lse_parts: cute.Tensor,
     ) -> None:
-        """Score each stage, weigh it for both groups, and sum up the first half of the values.
+        """Compute the scores and weights of each stage, and sum up the first half of the values.
 
-        A weight is ``2 ** (score - most)`` with the largest score of the row so far; when that grows, the sums of
-        both groups are multiplied by a factor first. A row whose scores are all minus infinity counts from zero.
-        """
+        A weight is ``2 ** (score - row_max)`` with the largest score of the row so far. When that grows, the sums of
+        both groups are first multiplied by a factor. If all scores of a row are minus infinity, 0 is subtracted
+        instead."""
         latent, score = self.latent, self.score
         group = score.get_slice(0)
         queries = score.make_fragment_A(group.partition_A(shared.queries))
         latents = score.make_fragment_B(group.partition_B(shared.stages))
         scores = cute.make_rmem_tensor(score.partition_shape_C((HEADS, latent.keys)), cutlass.Float32)
         rounded = cute.make_rmem_tensor(scores.shape, shared.weights.element_type)
-        mine = score.get_slice(self.thread).partition_C(cute.slice_(shared.weights, (None, None, 0)))
-        most, whole = cute.make_rmem_tensor(2, cutlass.Float32), cute.make_rmem_tensor(2, cutlass.Float32)
+        weight_fragment = score.get_slice(self.thread).partition_C(cute.slice_(shared.weights, (None, None, 0)))
+        row_max, row_sum = cute.make_rmem_tensor(2, cutlass.Float32), cute.make_rmem_tensor(2, cutlass.Float32)
         scaling = cute.make_rmem_tensor(2, cutlass.Float32)
-        most.fill(-math.inf)
-        whole.fill(0)
+        row_max.fill(-math.inf)
+        row_sum.fill(0)
         stage, parity = cutlass.Int32(0), cutlass.Int32(0)
-        if share.steps > 0:
+        if work.steps > 0:
             cute.arch.mbarrier_wait(shared.loaded, 0)
-        for step in cutlass.range(share.first, share.first + share.steps, unroll=1):
+        for step in cutlass.range(work.first, work.first + work.steps, unroll=1):
             scores.fill(0)
             shared.ring.wait_full(stage, parity)
             warpgroup.fence()
@@ -59,20 +59,20 @@ class Scores(Sums):
                 cute.gemm(score, scores, queries[None, None, k, 0], latents[None, None, k, stage], scores)
             warpgroup.commit_group()
             warpgroup.wait_group(0)
-            self.weights(scores, most, whole, scaling, share.length - step * latent.keys, scale)
+            self.weights(scores, row_max, row_sum, scaling, work.length - step * latent.keys, scale)
             rounded.store(scores.load().to(shared.weights.element_type))
             cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
-            cute.autovec_copy(rounded, mine)
-            self.tell(scaling, shared)
+            cute.autovec_copy(rounded, weight_fragment)
+            self.publish_factors(scaling, shared)
             cute.arch.fence_view_async_shared()
             cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
             self.multiply(scaling)
             self.add(shared, stage)
             shared.ring.release(stage)
             stage, parity = shared.ring.after(stage, parity)
-        self.finish(most, whole, scaling, share, out, lse, lse_parts)
+        self.finish(row_max, row_sum, scaling, work, out, lse, lse_parts)
         cute.arch.barrier(barrier_id=FREE, number_of_threads=2 * GROUP)
-        self.tell(scaling, shared)
+        self.publish_factors(scaling, shared)
         cute.arch.barrier(barrier_id=WEIGHED, number_of_threads=2 * GROUP)
         self.multiply(scaling)
 
@@ -80,72 +80,72 @@ class Scores(Sums):
     def weights(
         self,
         scores: cute.Tensor,
-        most: cute.Tensor,
-        whole: cute.Tensor,
+        row_max: cute.Tensor,
+        row_sum: cute.Tensor,
         scaling: cute.Tensor,
         left: cutlass.Int32,
         scale: cutlass.Float32,
     ) -> None:
-        """Turn the scores of a stage into weights, those behind the ``known`` latents into zeros."""
+        """Turn the scores of a stage into weights; those past the end of the sequence (``left`` latents) into zeros."""
         pairs = self.latent.keys // 8
-        own = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, pairs)))
+        fragment = cute.make_tensor(scores.iterator, cute.make_layout((2, 2, pairs)))
         scores.store(scores.load() * scale)
         if left < self.latent.keys:
             for half in cutlass.range_constexpr(2):
                 for pair in cutlass.range_constexpr(pairs):
                     for i in cutlass.range_constexpr(2):
                         if column(self.thread, pair) + i >= left:
-                            own[i, half, pair] = cutlass.Float32(-math.inf)
+                            fragment[i, half, pair] = cutlass.Float32(-math.inf)
         for half in cutlass.range_constexpr(2):
-            best = most[half]
+            best = row_max[half]
             for pair in cutlass.range_constexpr(pairs):
                 for i in cutlass.range_constexpr(2):
-                    best = cute.arch.fmax(best, own[i, half, pair])
+                    best = cute.arch.fmax(best, fragment[i, half, pair])
             best = cute.arch.warp_reduction_max(best, threads_in_group=4)
             base = best
             if best == -math.inf:
                 base = cutlass.Float32(0)
-            scaling[half] = cute.arch.exp2(most[half] - base)
-            most[half] = best
-            total = whole[half] * scaling[half]
+            scaling[half] = cute.arch.exp2(row_max[half] - base)
+            row_max[half] = best
+            total = row_sum[half] * scaling[half]
             for pair in cutlass.range_constexpr(pairs):
                 for i in cutlass.range_constexpr(2):
-                    weight = cute.arch.exp2(own[i, half, pair] - base)
-                    own[i, half, pair] = weight
+                    weight = cute.arch.exp2(fragment[i, half, pair] - base)
+                    fragment[i, half, pair] = weight
                     total += weight
-            whole[half] = total
+            row_sum[half] = total
 
     @cute.jit
     def finish(
         self,
-        most: cute.Tensor,
-        whole: cute.Tensor,
+        row_max: cute.Tensor,
+        row_sum: cute.Tensor,
         scaling: cute.Tensor,
-        share: Any,
+        work: Any,
         out: cute.Tensor,
         lse: cute.Tensor | None,
         lse_parts: cute.Tensor,
     ) -> None:
-        """The factors that make a result of sums, and the logarithms of the sums of weights."""
+        """Compute the factors that normalise the sums, and store the logarithms of the sums of weights."""
         for half in cutlass.range_constexpr(2):
-            total = cute.arch.warp_reduction_sum(whole[half], threads_in_group=4)
-            base, inverse = most[half], cutlass.Float32(0)
+            total = cute.arch.warp_reduction_sum(row_sum[half], threads_in_group=4)
+            base, inverse = row_max[half], cutlass.Float32(0)
             if base == -math.inf:
                 base = cutlass.Float32(0)
             if total != 0.0:
                 inverse = 1.0 / total
             scaling[half] = inverse
-            logarithm = (base + cute.math.log2(total)) * _LN_2  # minus infinity where nothing was seen
-            head = share.tile * HEADS + row(self.thread, half)
+            logarithm = (base + cute.math.log2(total)) * _LN_2  # minus infinity where no latent was seen
+            head = work.tile * HEADS + row(self.thread, half)
             if self.thread % 4 == 0 and head < out.shape[1]:
-                if share.splits > 1:
-                    lse_parts[share.split, share.sequence, head] = logarithm
+                if work.splits > 1:
+                    lse_parts[work.split, work.sequence, head] = logarithm
                 elif cutlass.const_expr(lse is not None):
-                    lse[share.sequence, head] = logarithm
+                    lse[work.sequence, head] = logarithm
 
     @cute.jit
-    def tell(self, scaling: cute.Tensor, shared: Any) -> None:
-        """Leave the factors of rows for the other group."""
+    def publish_factors(self, scaling: cute.Tensor, shared: Any) -> None:
+        """Store the factors of rows in shared memory, for the other group."""
         if self.thread % 4 == 0:
             for half in cutlass.range_constexpr(2):
                 shared.factors[row(self.thread, half)] = scaling[half]

@@ -71,7 +71,7 @@ class RotaryPaged:
         token = heads.token(block)
         if token < qkv.shape[0]:
             index = heads.index(block, thread)
-            # Lanes without a share of their own read the last one's, and write nothing.
+            # Lanes past the last head read the last lane's vectors, and write nothing.
             safe = cutlass.min(index, heads.total - 1)
             head, lane = heads.head(safe), heads.lane(safe)
             first, second = heads.first(lane), heads.second(lane)
@@ -79,7 +79,7 @@ class RotaryPaged:
             part, other = self.fetch(qkv, source + first), self.fetch(qkv, source + second)
             if cutlass.const_expr(eps is not None):
                 self.normalise(part, other, head, first, second, q_weight, k_weight, eps)
-            if head < heads.queries + heads.keys and lane < heads.turned:
+            if head < heads.queries + heads.keys and lane < heads.rotating_lanes:
                 self.rotate(part, other, cos_sin, positions[token], lane)
             if index < heads.total:
                 if head < heads.queries:
@@ -98,18 +98,18 @@ class RotaryPaged:
     @cute.jit
     def fetch(self, tensor: cute.Tensor, offset: cutlass.Int64) -> cute.Tensor:
         """A vector in float32, in registers."""
-        held = cute.make_rmem_tensor(VECTOR, tensor.element_type)
-        cute.autovec_copy(at(tensor, offset, VECTOR), held)
+        stored = cute.make_rmem_tensor(VECTOR, tensor.element_type)
+        cute.autovec_copy(at(tensor, offset, VECTOR), stored)
         values = cute.make_rmem_tensor(VECTOR, cutlass.Float32)
-        values.store(held.load().to(cutlass.Float32))
+        values.store(stored.load().to(cutlass.Float32))
         return values
 
     @cute.jit
     def write(self, values: cute.Tensor, tensor: cute.Tensor, offset: cutlass.Int64) -> None:
         """Round a vector and store it."""
-        held = cute.make_rmem_tensor(VECTOR, tensor.element_type)
-        held.store(values.load().to(tensor.element_type))
-        cute.autovec_copy(held, at(tensor, offset, VECTOR))
+        stored = cute.make_rmem_tensor(VECTOR, tensor.element_type)
+        stored.store(values.load().to(tensor.element_type))
+        cute.autovec_copy(stored, at(tensor, offset, VECTOR))
 
     @cute.jit
     def rotate(self, part: cute.Tensor, other: cute.Tensor, cos_sin: cute.Tensor, position: Any, lane: Any) -> None:

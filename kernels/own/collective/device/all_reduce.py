@@ -1,4 +1,4 @@
-"""``all_reduce`` on the device: ranks meet, read each other's memory, and meet again."""
+"""``all_reduce`` on the device: ranks wait for each other, read each other's memory, and wait again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from precast.kernels.own.device.vectors import ALIGN
 class AllReduce:
     """Adds up the vectors of all ranks, in the order of the ranks, in float32.
 
-    A block meets the block of the same number of every rank before it reads, so that all inputs are there, and
-    again behind its last access, so that everyone may continue with other work.
+    A block waits for the block of the same number on every rank before it reads, so that all inputs are complete, and
+    again after its last access, so that every rank may reuse its memory.
     """
 
     def __init__(self, exchange: Exchange, dtype: Any) -> None:
@@ -33,8 +33,8 @@ class AllReduce:
         rank: cutlass.Int32,
         stream: Any,
     ) -> None:
-        """Launch as many blocks on every rank. An empty vector takes one too: ranks meet whatever they bring."""
-        blocks = cutlass.min(cutlass.max(self.exchange.blocks(cute.size(x)), 1), self.exchange.most)
+        """Launch equally many blocks on every rank. An empty vector takes one, too: the other ranks wait for it."""
+        blocks = cutlass.min(cutlass.max(self.exchange.blocks(cute.size(x)), 1), self.exchange.max_blocks)
         self.kernel(x, out, inputs, outs, signals, rank).launch(
             grid=[cutlass.Int32(blocks), 1, 1], block=[self.exchange.threads, 1, 1], stream=stream
         )
@@ -49,7 +49,7 @@ class AllReduce:
         signals: cute.Tensor,
         rank: cutlass.Int32,
     ) -> None:
-        """The share of one block of one rank."""
+        """The part of one block of one rank."""
         exchange = self.exchange
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
@@ -58,7 +58,7 @@ class AllReduce:
         targets = sources
         if cutlass.const_expr(exchange.shots == 2):
             targets = self.addresses(outs)
-        self.meet(signals, rank, block, thread)
+        self.rank_barrier(signals, rank, block, thread)
         n = cutlass.Int64(cute.size(x))
         whole = n // exchange.vector
         first = cutlass.Int64(exchange.first(n, cutlass.Int64(rank)))
@@ -67,12 +67,12 @@ class AllReduce:
         step = cutlass.Int64(grid) * exchange.threads
         for turn in cutlass.range((last - start + step - 1) // step, unroll=1):
             self.add(sources, out, targets, (start + turn * step) * exchange.vector, exchange.vector)
-        # What is shorter than a vector is left to the first block: with two shots, to that of the first rank.
+        # The first block adds the elements after the last whole vector: with two shots, that of the first rank.
         rest = cutlass.Int32(n - whole * exchange.vector)
         alone = block + rank * (exchange.shots - 1)
         if alone == 0 and thread < rest:
             self.add(sources, out, targets, whole * exchange.vector + thread, 1)
-        self.meet(signals, rank, block, thread)
+        self.rank_barrier(signals, rank, block, thread)
 
     @cute.jit
     def add(
@@ -83,7 +83,8 @@ class AllReduce:
         offset: cutlass.Int64,
         vector: cutlass.Constexpr,
     ) -> None:
-        """Sum up a few neighbouring elements. All are read before the first is added: they are far away."""
+        """Sum up a few consecutive elements. All are loaded before the first is added, to overlap the long
+        latencies."""
         world = self.exchange.world
         parts = cute.make_rmem_tensor((vector, world), self.dtype)
         for peer in cutlass.range_constexpr(world):
@@ -101,12 +102,14 @@ class AllReduce:
                 cute.autovec_copy(result, self.at(targets[peer], offset, vector))
 
     @cute.jit
-    def meet(self, signals: cute.Tensor, rank: cutlass.Int32, block: cutlass.Int32, thread: cutlass.Int32) -> None:
-        """Wait until this block of every rank is here; what any of them wrote before is seen behind.
+    def rank_barrier(
+        self, signals: cute.Tensor, rank: cutlass.Int32, block: cutlass.Int32, thread: cutlass.Int32
+    ) -> None:
+        """Wait until this block of every rank has arrived. What any of them wrote before is visible after.
 
-        A signal is raised once the one before was taken, and is lowered by who waited for it: so signals are zeros
-        again when everyone has gone, and a CUDA graph may be replayed.
-        """
+        A thread sets its signal on one rank from 0 to 1, when the previous one was taken, and the receiver sets it back
+        to 0: so all signals are zeros at the end, and a CUDA graph may be replayed. Setting it is a release at system
+        scope, and taking it an acquire: these order the accesses to the memory of other GPUs."""
         exchange = self.exchange
         cute.arch.sync_threads()
         if thread < exchange.world:
@@ -116,20 +119,20 @@ class AllReduce:
                 previous = cute.arch.atomic_cas(
                     to, cmp=cutlass.Uint32(0), val=cutlass.Uint32(1), sem="release", scope="sys"
                 )
-            own = self.signal(signals[rank] + exchange.signal(block, thread))
+            incoming = self.signal(signals[rank] + exchange.signal(block, thread))
             previous = cutlass.Uint32(0)
             while previous != 1:
                 previous = cute.arch.atomic_cas(
-                    own, cmp=cutlass.Uint32(1), val=cutlass.Uint32(0), sem="acquire", scope="sys"
+                    incoming, cmp=cutlass.Uint32(1), val=cutlass.Uint32(0), sem="acquire", scope="sys"
                 )
         cute.arch.sync_threads()
 
     def addresses(self, table: Any) -> Any:
-        """A table in registers: it is read while ranks still wait for each other."""
-        held = cute.make_rmem_tensor(self.exchange.world, cutlass.Int64)
+        """A table of addresses, loaded into registers before the ranks wait for each other."""
+        table_in_registers = cute.make_rmem_tensor(self.exchange.world, cutlass.Int64)
         for peer in range(self.exchange.world):
-            held[peer] = table[peer]
-        return held
+            table_in_registers[peer] = table[peer]
+        return table_in_registers
 
     def at(self, address: Any, offset: Any, vector: int) -> Any:
         """A few elements of another rank's vector."""

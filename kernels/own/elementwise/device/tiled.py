@@ -71,13 +71,13 @@ class Tiled:
         tile = self.tile
         first = tile.first(start, thread)
         if tile.full(start, n):
-            held = [cute.make_rmem_tensor((tile.vector, tile.unroll), source.element_type) for source in sources]
+            loaded = [cute.make_rmem_tensor((tile.vector, tile.unroll), source.element_type) for source in sources]
             for u in cutlass.range_constexpr(tile.unroll):
                 for i in cutlass.range_constexpr(len(sources)):
                     values = at(sources[i], starts[i] + tile.offset(first, u), tile.vector)
-                    cute.autovec_copy(values, held[i][None, u])
+                    cute.autovec_copy(values, loaded[i][None, u])
             for u in cutlass.range_constexpr(tile.unroll):
-                operands = [part[None, u].load().to(cutlass.Float32) for part in held]
+                operands = [part[None, u].load().to(cutlass.Float32) for part in loaded]
                 self.write(function(*operands), at(out, out_start + tile.offset(first, u), tile.vector))
         else:
             for u in cutlass.range_constexpr(tile.unroll):
@@ -102,9 +102,9 @@ class Tiled:
         """The elements from one offset on."""
         operands = []
         for i in cutlass.range_constexpr(len(sources)):
-            held = cute.make_rmem_tensor(length, sources[i].element_type)
-            cute.autovec_copy(at(sources[i], starts[i] + offset, length), held)
-            operands.append(held.load().to(cutlass.Float32))
+            loaded = cute.make_rmem_tensor(length, sources[i].element_type)
+            cute.autovec_copy(at(sources[i], starts[i] + offset, length), loaded)
+            operands.append(loaded.load().to(cutlass.Float32))
         self.write(function(*operands), at(out, out_start + offset, length))
 
     @cute.jit

@@ -39,15 +39,15 @@ class GemmF64(StagedGemm):
         b = cute.make_tensor(second, cute.make_layout(staging.second.elements))
         for start in cutlass.range_constexpr(0, staging.depth, k):
             deep = [start + 4 * i + member for i in range(k // 4)]
-            eights = [
+            a_values = [
                 [a[staging.first.at(top + i * m + j * 8 + group, at)] for at in deep for j in range(m // 8)]
                 for i in range(self.rows)
             ]
-            others = [[b[staging.second.at(left + i * n + group, at)] for at in deep] for i in range(self.columns)]
+            b_values = [[b[staging.second.at(left + i * n + group, at)] for at in deep] for i in range(self.columns)]
             for i in cutlass.range_constexpr(self.rows):
                 for j in cutlass.range_constexpr(self.columns):
-                    held = [sums[e, j, i] for e in range(self.each)]
-                    added = multiply_f64(self.instruction, eights[i], others[j], held)
+                    fragment = [sums[e, j, i] for e in range(self.each)]
+                    added = multiply_f64(self.instruction, a_values[i], b_values[j], fragment)
                     for e in cutlass.range_constexpr(self.each):
                         sums[e, j, i] = added[e]
 

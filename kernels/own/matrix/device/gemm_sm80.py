@@ -40,9 +40,9 @@ class GemmSm80(StagedGemm):
             b = [self.read(staging.second, second, left + 16 * i, start, False) for i in range(self.columns // 2)]
             for i in cutlass.range_constexpr(self.rows):
                 for j in cutlass.range_constexpr(self.columns):
-                    held = [sums[e, j, i] for e in range(4)]
+                    fragment = [sums[e, j, i] for e in range(4)]
                     two = b[j // 2][2 * (j % 2) : 2 * (j % 2) + 2]
-                    added = multiply_16(self.dtype, a[i], two, held)
+                    added = multiply_16(self.dtype, a[i], two, fragment)
                     for e in cutlass.range_constexpr(4):
                         sums[e, j, i] = added[e]
 
@@ -52,8 +52,8 @@ class GemmSm80(StagedGemm):
         return read_matrices(stage + side.at(along + down, k + right), transposed=not side.contiguous_k)
 
     @cute.jit
-    def leave(self, held: cute.Pointer, sums: cute.Tensor) -> None:
-        """Leave this thread's sums in shared memory, rounded."""
+    def stage_sums(self, staged: cute.Pointer, sums: cute.Tensor) -> None:
+        """Round this thread's sums and store them in shared memory."""
         group, member = cute.arch.lane_idx() >> 2, cute.arch.lane_idx() & 3
         top, left = self.staging.corner(cute.arch.make_warp_uniform(cute.arch.warp_idx()))
         two = cute.make_rmem_tensor(2, cutlass.Float32)
@@ -64,22 +64,22 @@ class GemmSm80(StagedGemm):
                     two[0], two[1] = sums[2 * half, j, i], sums[2 * half + 1, j, i]
                     rounded.store(two.load().to(self.out_dtype))
                     row, column = top + 16 * i + 8 * half + group, left + MATRIX * j + 2 * member
-                    pointer = held + cute.assume(row * self.pitch + column, divby=2)
+                    pointer = staged + cute.assume(row * self.pitch + column, divby=2)
                     cute.autovec_copy(rounded, cute.make_tensor(pointer, cute.make_layout(2)))
 
     @cute.jit
     def store(
         self, shared: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, sums: cute.Tensor
     ) -> None:
-        """Store the tile by way of shared memory."""
-        held = cute.recast_ptr(shared, dtype=self.out_dtype)
-        self.leave(held, sums)
+        """Store the tile, staged in shared memory."""
+        staged = cute.recast_ptr(shared, dtype=self.out_dtype)
+        self.stage_sums(staged, sums)
         cute.arch.sync_threads()
-        self.write(held, to, row, column)
+        self.write(staged, to, row, column)
 
     @cute.jit
-    def write(self, held: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32) -> None:
-        """Write the tile, 16 bytes at a time, neighbours by neighbours."""
+    def write(self, staged: cute.Pointer, to: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32) -> None:
+        """Write the tile, 16 bytes at a time, with neighbouring threads at neighbouring addresses."""
         staging = self.staging
         thread, _, _ = cute.arch.thread_idx()
         across = staging.second.along // self.vector
@@ -87,7 +87,7 @@ class GemmSm80(StagedGemm):
         for i in cutlass.range_constexpr(staging.first.along * across // staging.threads):
             index = thread + i * staging.threads
             down, right = index // across, index % across * self.vector
-            pointer = held + cute.assume(down * self.pitch + right, divby=self.vector)
+            pointer = staged + cute.assume(down * self.pitch + right, divby=self.vector)
             cute.autovec_copy(cute.make_tensor(pointer, cute.make_layout(self.vector)), values)
             result.store(to, row + down, column + right, values, True)
 

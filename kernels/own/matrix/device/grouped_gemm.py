@@ -1,7 +1,7 @@
-"""Products of many experts on Hopper: blocks that stay, and take the tiles that have rows one after another.
+"""Products of many experts on Hopper: persistent blocks take the tiles that have rows one after another.
 
-The weights stand on the side of wgmma that takes 64, tokens on the side that takes any multiple of 8: few tokens cost
-little. One warp loads by TMA into a ring of stages, also while the others store the tile before.
+The weights are the operand of wgmma with 64 rows, the tokens are on the side that takes any multiple of 8: few tokens
+cost little. One warp loads by TMA into a ring of stages, also while the others store the previous tile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 from cutlass.utils import HardwareInfo, LayoutEnum, SmemAllocator
 
-from precast.kernels.own.device.tma_ring import OFTEN, ONCE, USUAL, TmaRing, meet, swizzled, tma_copy, tma_parts
+from precast.kernels.own.device.tma_ring import (
+    OFTEN,
+    ONCE,
+    USUAL,
+    TmaRing,
+    cluster_barrier,
+    swizzled,
+    tma_copy,
+    tma_parts,
+)
 from precast.kernels.own.device.vectors import ALIGN
 from precast.kernels.own.matrix.blocking import GROUP, WARP
 from precast.kernels.own.matrix.device.grouped_result import VECTOR, GroupedResult
@@ -27,8 +36,7 @@ from precast.kernels.own.matrix.grouping import Grouping
 class GroupedGemm:
     """``out[rows of e] = a[rows of e] @ b[e].T`` for each expert, summed in float32, for any sizes.
 
-    ``GroupedTiles`` says where the rows of an expert are. Those after its last are loaded where a tile has them, and
-    not stored.
+    ``GroupedTiles`` locates the rows of an expert. Rows of a tile past the expert's last are loaded, and not stored.
     """
 
     def __init__(self, grouping: Grouping, dtype: Any, experts: int, packed: bool, clusters: int) -> None:
@@ -47,7 +55,7 @@ class GroupedGemm:
         counts: cute.Tensor,
         stream: Any,
     ) -> None:
-        """Launch; where there is no row or no column, nothing is."""
+        """Launch, unless there is no row or no column."""
         if cute.size(out) > 0:
             self.launch(a, a_scale, b, b_scale, out, counts, stream)
 
@@ -62,13 +70,13 @@ class GroupedGemm:
         counts: cute.Tensor,
         stream: Any,
     ) -> None:
-        """As many clusters as run at once, or as there can be tiles."""
+        """Launch as many clusters as run at once, or as there can be tiles."""
         grouping = self.grouping
         weights = cute.make_tensor(b.iterator, cute.select(b.layout, mode=[1, 2, 0]))
         tokens = cute.make_tensor(a.iterator, cute.select(a.layout, mode=[1, 2, 0]))
         tile = (grouping.rows, grouping.tokens, grouping.depth)
         b_layout = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
-        # The same memory as parts that are loaded one by one.
+        # The same memory as parts that are loaded one by one: the gate's rows and the others are not contiguous.
         part = (grouping.columns, *tile[1:])
         b_parts = hopper.make_smem_layout_a(LayoutEnum.ROW_MAJOR, part, self.dtype, grouping.stages * grouping.loads)
         a_layout = hopper.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, self.dtype, grouping.stages)
@@ -125,11 +133,12 @@ class GroupedGemm:
             with cute.arch.elect_one():
                 ring.initialize(1 + (WARP if grouping.scaled else 0), grouping.warps)
             cute.arch.mbarrier_init_fence()
-        cute.arch.griddepcontrol_wait()  # what was launched before may write anything that is read, or read out
+        cute.arch.griddepcontrol_wait()  # the previous kernel may still write what is read here, or read out
         if warp_number == 0:
             self.tiles.count(table, counts, cutlass.Int32(out.shape[1]))
-        # Before the first load: blocks that load together write into each other's memory and barriers.
-        meet(grouping.cluster)
+        # Before the first load: a multicast writes to the shared memory and the barriers of other blocks. For the block
+        # itself, this publishes the barriers and the table.
+        cluster_barrier(grouping.cluster)
 
         if warp_number == grouping.warps:
             self.load(
@@ -139,9 +148,9 @@ class GroupedGemm:
         else:
             steps = cutlass.Int32(cute.size(b_tiles, mode=[1]) + grouping.depth - 1) // grouping.depth
             self.multiply(b_stages, a_stages, scale_stages, b_scale, ring, table, staging, out, counts, steps)
-        # A block's shared memory must outlive what others have yet to signal to it.
+        # No block may exit while others still arrive at the barriers in its shared memory.
         if cutlass.const_expr(grouping.cluster > 1):
-            meet(grouping.cluster)
+            cluster_barrier(grouping.cluster)
 
     @cute.jit
     def load(
@@ -159,12 +168,19 @@ class GroupedGemm:
         out: cute.Tensor,
         counts: cute.Tensor,
     ) -> None:
-        """Fill the stages, tile after tile. Each block loads a part of the side that a cluster shares, for all."""
+        """Fill the stages, tile after tile. Each block loads a part of the side that the cluster shares, for all
+        blocks.
+
+        The scales are copied by cp.async, 4 bytes at a time. Its arrival is ``noinc``: each lane's copies count as one
+        of the arrivals that the barrier was initialized with, beside that of the TMA loads."""
         grouping = self.grouping
         first, step, row_clusters, total = self.tiles.schedule(table, out)
         receivers = {"mcast_mask": cutlass.Int16((1 << grouping.cluster) - 1)}
         b_shared, a_shared = (receivers if parts > 1 else {} for parts in (grouping.along, grouping.across))
-        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
+        stage, parity = (
+            cutlass.Int32(0),
+            cutlass.Int32(1),
+        )  # all stages are empty: see TmaRing.wait_empty
         for number in cutlass.range(first, total, step, unroll=1):
             expert, token_tile, row_tile, tiles = self.tiles.locate(table, number, row_clusters)
             weights = cutlass.Int64(ONCE)
@@ -172,26 +188,30 @@ class GroupedGemm:
                 weights = cutlass.Int64(USUAL)
             segment, first_row, _ = self.tiles.rows_of(counts, expert, cutlass.Int32(out.shape[1]))
             b_tile = (grouping.columns, grouping.depth)
-            b_from = cute.local_tile(b_tiles, b_tile, (row_tile, None, expert))
-            b_to, b_from = tma_parts(b_copy, b_stages, b_from, self.tiles.neighbour(), grouping.along)
+            b_gmem_tiles = cute.local_tile(b_tiles, b_tile, (row_tile, None, expert))
+            b_smem_tiles, b_gmem_tiles = tma_parts(
+                b_copy, b_stages, b_gmem_tiles, self.tiles.cta_rank(), grouping.along
+            )
             if cutlass.const_expr(grouping.gated):
                 others = cute.domain_offset((cute.size(b_tiles, mode=[0]) // 2, 0, 0), b_tiles)
                 others = cute.local_tile(others, b_tile, (row_tile, None, expert))
-                _, others = tma_parts(b_copy, b_stages, others, self.tiles.neighbour(), grouping.along)
-            a_from = cute.domain_offset((first_row, 0, 0), a_tiles)
-            a_from = cute.local_tile(a_from, (grouping.tokens, grouping.depth), (token_tile, None, segment))
-            a_to, a_from = tma_parts(a_copy, a_stages, a_from, self.tiles.neighbour(), grouping.across)
-            for k in cutlass.range(cute.size(b_from, mode=[1]), unroll=1):
+                _, others = tma_parts(b_copy, b_stages, others, self.tiles.cta_rank(), grouping.along)
+            a_gmem_tiles = cute.domain_offset((first_row, 0, 0), a_tiles)
+            a_gmem_tiles = cute.local_tile(a_gmem_tiles, (grouping.tokens, grouping.depth), (token_tile, None, segment))
+            a_smem_tiles, a_gmem_tiles = tma_parts(
+                a_copy, a_stages, a_gmem_tiles, self.tiles.cta_rank(), grouping.across
+            )
+            for k in cutlass.range(cute.size(b_gmem_tiles, mode=[1]), unroll=1):
                 ring.wait_empty(stage, parity)
                 ring.expect(stage, grouping.loaded_bytes)
                 bar = ring.full + stage
                 first_load = stage * grouping.loads
                 policy = {"tma_bar_ptr": bar, "cache_policy": weights, **b_shared}
-                cute.copy(b_copy, b_from[None, k], b_to[None, first_load], **policy)
+                cute.copy(b_copy, b_gmem_tiles[None, k], b_smem_tiles[None, first_load], **policy)
                 if cutlass.const_expr(grouping.gated):
-                    cute.copy(b_copy, others[None, k], b_to[None, first_load + 1], **policy)
+                    cute.copy(b_copy, others[None, k], b_smem_tiles[None, first_load + 1], **policy)
                 cute.copy(
-                    a_copy, a_from[None, k], a_to[None, stage], tma_bar_ptr=bar,
+                    a_copy, a_gmem_tiles[None, k], a_smem_tiles[None, stage], tma_bar_ptr=bar,
                     cache_policy=cutlass.Int64(OFTEN), **a_shared,
                 )  # fmt: skip
                 if cutlass.const_expr(grouping.scaled):
@@ -215,7 +235,10 @@ class GroupedGemm:
         counts: cute.Tensor,
         steps: cutlass.Int32,
     ) -> None:
-        """Multiply each stage as it comes, hand it back, and store each tile when its sums are complete."""
+        """Multiply each stage as it arrives, release it, and store each tile when its sums are complete.
+
+        With scales, the sums of a stage are complete before they are scaled; without, one step stays in flight.
+        """
         grouping = self.grouping
         thread, _, _ = cute.arch.thread_idx()
         mma, starting = self.mma(), self.mma()
@@ -246,18 +269,18 @@ class GroupedGemm:
                     ring.release(stage)
                     stage, parity = ring.after(stage, parity)
             else:
-                before = stage
+                previous = stage
                 for k in cutlass.range(steps, unroll=1):
                     ring.wait_full(stage, parity)
                     self.product(mma, mma, total, b_part, a_part, stage)
                     warpgroup.wait_group(1)
                     if k > 0:
-                        ring.release(before)
-                    before = stage
+                        ring.release(previous)
+                    previous = stage
                     stage, parity = ring.after(stage, parity)
                 warpgroup.wait_group(0)
                 if steps > 0:
-                    ring.release(before)
+                    ring.release(previous)
             if cutlass.const_expr(grouping.gated):
                 self.result.gate(total)
             segment, first_row, rows = self.tiles.rows_of(counts, expert, cutlass.Int32(out.shape[1]))
@@ -273,7 +296,7 @@ class GroupedGemm:
     def product(
         self, first: cute.TiledMma, others: cute.TiledMma, sums: cute.Tensor, b: Any, a: Any, stage: cutlass.Int32
     ) -> None:
-        """Start the product of one stage, whose first part may add to the sums or take their place."""
+        """Start the product of one stage. Its first instruction may overwrite the sums instead of adding to them."""
         warpgroup.fence()
         for k in cutlass.range_constexpr(cute.size(b, mode=[2])):
             mma = first if k == 0 else others
@@ -288,7 +311,7 @@ class GroupedGemm:
 
 
 def compile_grouped_gemm(grouping: Grouping, dtype: Any, out_dtype: Any, experts: int, *, packed: bool) -> Any:
-    """Compile for some experts: rows, n, k and all strides but the last are free."""
+    """Compile for a number of experts: rows, n, k and all strides except the last are dynamic."""
     rows, blocks_n, blocks_k = (cute.sym_int() for _ in range(3))
     n, k = cute.SymInt(32, divisibility=8), cute.SymInt(32, divisibility=ALIGN * 8 // dtype.width)
     b_rows = cute.SymInt(32, divisibility=16) if grouping.gated else n

@@ -13,7 +13,7 @@ from precast.kernels.own.matrix.grouping import BLOCK, Grouping
 
 
 class GroupedScales:
-    """How scales come into the stages beside what they belong to, and into the sums."""
+    """Loads the scales into the stages, beside the values that they belong to, and applies them to the sums."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.grouping = grouping
@@ -34,9 +34,9 @@ class GroupedScales:
         k: cutlass.Int32,
         token: cutlass.Int32,
     ) -> None:
-        """Copy the scales of a tile of tokens, each lane some; of a token past the last row, that of the last.
+        """Copy the scales of a tile of tokens, some in each lane. A token past the last row gets the last row's.
 
-        One by one, since the rows of an expert begin anywhere, and not at a multiple of 16 bytes.
+        They are copied one by one, since the rows of an expert need not begin at a multiple of 16 bytes.
         """
         lane = cute.arch.lane_idx()
         copy_atom = cute.make_copy_atom(cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
@@ -52,8 +52,8 @@ class GroupedScales:
 
     @cute.jit
     def of_weights(self, b_scale: cute.Tensor, expert: cutlass.Int32, row_tile: cutlass.Int32) -> Any:
-        """The scales of a tile's weights, one for each step, and those of what a gate is multiplied with. A tile past
-        the last row has those of the last."""
+        """The scales of a tile's weights, one for each step, and those of the rows that a gate is multiplied with. A
+        tile past the last row gets the last row's."""
         last = cutlass.Int32(b_scale.shape[1]) - 1
         block = row_tile * self.grouping.columns // BLOCK
         other = block
@@ -71,7 +71,7 @@ class GroupedScales:
         scale: cutlass.Float32,
         other: cutlass.Float32,
     ) -> None:
-        """Add the sums of one step, each times the scales of its token and of the weights."""
+        """Add the sums of one step, each multiplied by the scales of its token and of the weights."""
         column = cute.arch.lane_idx() % 4 * 2
         for j in cutlass.range_constexpr(self.grouping.tokens // 8):
             for c in cutlass.range_constexpr(2):

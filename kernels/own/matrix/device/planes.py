@@ -12,7 +12,7 @@ _MODES = {"a": "mk", "b": "kn", "out": "mn"}
 
 
 def stand_ins(dtypes: Any, majors: Any, align: int, *, batched: bool = False) -> list[Any]:
-    """Tensors that stand for the caller's ``a``, ``b`` and ``out``. A dimension is one symbol wherever it appears, so
+    """Placeholders of the caller's ``a``, ``b`` and ``out``. A dimension is one symbol wherever it appears, so
     that a call with shapes that do not fit together is refused; bases and lines are aligned, and strides free."""
     sizes = {name: cute.SymInt(32, symbol=name) for name in "lmnk"}
 
@@ -45,7 +45,7 @@ def plane(tensor: Any, number: Any, align: int) -> Any:
 
 def _planes(tensor: Any, row: int, column: int) -> Any:
     shape, stride = tuple(tensor.shape), tuple(tensor.stride)
-    count, apart = (shape[0], stride[0]) if len(shape) == 3 else (1, 0)
+    count, plane_stride = (shape[0], stride[0]) if len(shape) == 3 else (1, 0)
     shape, stride = shape[-2:], stride[-2:]
-    layout = cute.make_layout((shape[row], shape[column], count), stride=(stride[row], stride[column], apart))
+    layout = cute.make_layout((shape[row], shape[column], count), stride=(stride[row], stride[column], plane_stride))
     return cute.make_tensor(tensor.iterator, layout)

@@ -9,11 +9,13 @@ import cutlass.cute as cute
 
 
 def copy_async(to: Any, source: Any, size: int, read: Any = None) -> None:
-    """Start to copy ``size`` bytes to shared memory. With ``read``, only so many come from the source, and the rest are
-    zeros; where it is 0, nothing is read from the source, so that it may point behind a matrix."""
+    """Start to copy ``size`` bytes to shared memory. With ``read``, only so many are read, and the rest are zeros.
+
+    If ``read`` is 0, the source is not accessed, so that it may point past the end of a matrix.
+    """
     kind = "cg" if size == 16 else "ca"
-    behind, more = ("", []) if read is None else (", {$r2}", [read])
-    text = f"cp.async.{kind}.shared.global.L2::128B [{{$r0}}], [{{$r1}}], {size}{behind};"
+    read_size, more = ("", []) if read is None else (", {$r2}", [read])
+    text = f"cp.async.{kind}.shared.global.L2::128B [{{$r0}}], [{{$r1}}], {size}{read_size};"
     cute.arch.inline_ptx(text, read_only_args=[to, source, *more])
 
 
@@ -27,13 +29,13 @@ def multiply_f64(shape: tuple[int, int, int], a: Any, b: Any, sums: Any) -> Any:
     m, n, k = shape
     counts = {"w": m * n // 32, "a": m * k // 32, "b": k * n // 32}
     first_b, first_c = counts["a"], counts["a"] + counts["b"]
-    listed = (
+    operand_lists = (
         ", ".join(f"{{$w{i}}}" for i in range(counts["w"])),
         ", ".join(f"{{$r{i}}}" for i in range(first_b)),
         ", ".join(f"{{$r{i}}}" for i in range(first_b, first_c)),
         ", ".join(f"{{$r{i}}}" for i in range(first_c, first_c + counts["w"])),
     )
-    operands = ", ".join(f"{{{part}}}" for part in listed)
+    operands = ", ".join(f"{{{part}}}" for part in operand_lists)
     return cute.arch.inline_ptx(
         f"mma.sync.aligned.m{m}n{n}k{k}.row.col.f64.f64.f64.f64 {operands};",
         write_only_types=[cutlass.Float64] * counts["w"],

@@ -1,4 +1,4 @@
-"""The result: how numbers of one row are stored."""
+"""Stores consecutive elements of a row of the result."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import cutlass.cute as cute
 def store(
     out: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32, values: cute.Tensor, whole: cutlass.Constexpr
 ) -> None:
-    """Store neighbouring numbers of a row of ``out``, whose rows are contiguous, except those behind its end.
+    """Store consecutive elements of a row of ``out``, whose rows are contiguous, except those past its end.
 
-    ``whole`` says that all may be stored at once: the column is a multiple of their number, and rows are aligned.
+    ``whole`` allows one vector store: the column is a multiple of the number of elements, and rows are aligned.
     """
     count = cute.size(values)
     if row < out.shape[0]:
@@ -29,7 +29,7 @@ def store(
 
 @cute.jit
 def cut(out: cute.Tensor, pointer: cute.Pointer, column: cutlass.Int32, values: cute.Tensor) -> None:
-    """Store one number after the other, up to the end of the row."""
+    """Store element by element, up to the end of the row."""
     to = cute.make_tensor(pointer, cute.make_layout(cute.size(values)))
     for i in cutlass.range_constexpr(cute.size(values)):
         if column + i < out.shape[1]:

@@ -14,15 +14,15 @@ from precast.kernels.own.matrix.staging import Side, Staging
 class Ring:
     """Stages that are filled ``stages - 1`` steps ahead of the one that is multiplied.
 
-    What lies outside of a matrix is filled with zeros, which add nothing to a sum: no other code need know where the
-    matrices end, but that which stores the result.
+    Elements outside of a matrix are filled with zeros, which add nothing to a sum: only the store of the result needs
+    to check bounds.
     """
 
     def __init__(self, staging: Staging) -> None:
         self.staging = staging
 
     def allocate(self, shared: Any, dtype: Any, least: int = 0) -> tuple[Any, Any]:
-        """Memory for the stages of both sides, one behind the other, and for ``least`` bytes at least."""
+        """Memory for the stages of both sides, contiguous, and of at least ``least`` bytes."""
         staging = self.staging
         memory = cute.recast_ptr(shared.allocate(max(staging.bytes, least), byte_alignment=128), dtype=dtype)
         return memory, memory + staging.stages * staging.first.elements
@@ -45,7 +45,8 @@ class Ring:
         self, first: cute.Tensor, second: cute.Tensor, row: cutlass.Int32, column: cutlass.Int32,
         first_stages: cute.Pointer, second_stages: cute.Pointer, step: cutlass.Int32, stage: cutlass.Int32,
     ) -> None:  # fmt: skip
-        """Start to fill a stage with a step, which may lie behind the last one: then nothing is read."""
+        """Start to fill a stage with a step. After the last step nothing is read, but a group of copies is still
+        committed, since ``next`` counts groups."""
         staging = self.staging
         self.copy(staging.first, first, row, step, self.stage(first_stages, staging.first, stage))
         self.copy(staging.second, second, column, step, self.stage(second_stages, staging.second, stage))
@@ -53,13 +54,14 @@ class Ring:
 
     @cute.jit
     def next(self) -> None:
-        """Wait until the oldest step is there, for every thread; what was read before it may then be overwritten."""
+        """Wait until all threads' copies of the oldest step are complete. The previous step's stage may then be
+        overwritten, since all threads have read it."""
         cute.arch.cp_async_wait_group(self.staging.stages - 2)
         cute.arch.sync_threads()
 
     @cute.jit
     def end(self) -> None:
-        """Wait until nothing is copied or read any more."""
+        """Wait until all copies are complete and all threads have read the last stage."""
         cute.arch.cp_async_wait_group(0)
         cute.arch.sync_threads()
 
@@ -76,15 +78,15 @@ class Ring:
         else:
             lines, width, pitch = matrix.shape[1], matrix.shape[0], matrix.stride[1]
             first, left = step * side.depth, start
-        whole = first + side.lines <= lines and left + side.width <= width
+        interior = first + side.lines <= lines and left + side.width <= width
         source = matrix.iterator + (cutlass.Int64(first + line) * pitch + (left + position))
-        if whole:
+        if interior:
             for i in cutlass.range_constexpr(side.copies(self.staging.threads)):
                 down, right = side.later_copy(i, self.staging.threads)
                 target = to + side.offset(line + down, position + right)
                 copy_async(target, source + (down * pitch + right), side.copied)
         else:
-            # Rare, and so a loop: unrolled, its instructions would be issued, and do nothing, in every other step, too.
+            # Rare, and therefore a loop: if unrolled and predicated, its instructions would be issued in every step.
             for i in cutlass.range(side.copies(self.staging.threads), unroll=1):
                 down, right = side.later_copy(i, self.staging.threads)
                 target = to + side.offset(line + down, position + right)

@@ -66,7 +66,7 @@ class StagedGemm:
 
     @cute.kernel
     def kernel(self, first: cute.Tensor, second: cute.Tensor, to: cute.Tensor) -> None:
-        """One tile: its sums over all steps of k, while the steps ahead are on their way."""
+        """One tile: sum over all steps of k, while later steps are being copied."""
         staging = self.staging
         block, _, _ = cute.arch.block_idx()
         rows, columns = staging.tiles(cutlass.Int32(to.shape[0]), cutlass.Int32(to.shape[1]))
@@ -94,5 +94,5 @@ class StagedGemm:
             read += 1
             if read == staging.stages:
                 read = cutlass.Int32(0)
-        self.ring.end()
+        self.ring.end()  # ``store`` reuses the stages
         self.store(first_stages, to, row, column, sums)

@@ -75,13 +75,13 @@ class MoeFinalize:
         total.fill(0)
         for start in cutlass.range_constexpr(0, self.topk, self.BATCH):
             count = min(self.BATCH, self.topk - start)
-            held = cute.make_rmem_tensor((vector, count), y.element_type)
-            held.fill(0)
+            loaded = cute.make_rmem_tensor((vector, count), y.element_type)
+            loaded.fill(0)
             for j in cutlass.range_constexpr(count):
                 if places[start + j] >= 0:
-                    cute.autovec_copy(at(y, sources[start + j] + column, vector), held[None, j])
+                    cute.autovec_copy(at(y, sources[start + j] + column, vector), loaded[None, j])
             for j in cutlass.range_constexpr(count):
-                total.store(total.load() + held[None, j].load().to(cutlass.Float32) * factors[start + j])
+                total.store(total.load() + loaded[None, j].load().to(cutlass.Float32) * factors[start + j])
         result = cute.make_rmem_tensor(vector, out.element_type)
         result.store(total.load().to(out.element_type))
         cute.autovec_copy(result, at(out, target + column, vector))
@@ -90,10 +90,10 @@ class MoeFinalize:
 def compile_moe_finalize(dtype: Any, hidden: int, topk: int, threads: int, unroll: int) -> Any:
     """Compile for one length of rows: tokens, segments and rows are free."""
     tile = Tile(ALIGN * 8 // dtype.width, threads, unroll)
-    tokens, segments, most = (cute.sym_int() for _ in range(3))
+    tokens, segments, rows_of_segment = (cute.sym_int() for _ in range(3))
     return cute.compile(
         MoeFinalize(tile, hidden, topk).moe_finalize,
-        fake_segments(dtype, segments, most, hidden),
+        fake_segments(dtype, segments, rows_of_segment, hidden),
         fake_choices(cutlass.Int32, tokens, topk),
         fake_choices(cutlass.Float32, tokens, topk),
         fake_matrix(dtype, tokens, hidden),

@@ -56,11 +56,11 @@ class MoePermute:
             source = cutlass.Int64(token) * x.stride[0]
             first = tile.first(block % self.parts * tile.size, thread)
             places = fetch_rows(rows, token, out, self.topk)
-            held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
+            loaded = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
             for u in cutlass.range_constexpr(tile.unroll):
                 column = tile.offset(first, u)
                 if column < self.hidden:
-                    cute.autovec_copy(at(x, source + column, tile.vector), held[None, u])
+                    cute.autovec_copy(at(x, source + column, tile.vector), loaded[None, u])
             for j in cutlass.range_constexpr(self.topk):
                 row = places[j]
                 if row >= 0:
@@ -68,7 +68,7 @@ class MoePermute:
                     for u in cutlass.range_constexpr(tile.unroll):
                         column = tile.offset(first, u)
                         if column < self.hidden:
-                            cute.autovec_copy(held[None, u], at(out, target + column, tile.vector))
+                            cute.autovec_copy(loaded[None, u], at(out, target + column, tile.vector))
             if cutlass.const_expr(x_scale is not None):  # noqa: SIM102
                 if block % self.parts == 0:
                     self.scales(x_scale, out_scale, token, thread, places)
@@ -83,21 +83,21 @@ class MoePermute:
         places: cute.Tensor,
     ) -> None:
         """Copy the scales of one token, which are as far apart as there are tokens."""
-        most = cutlass.Int32(out_scale.shape[2])
+        rows_of_segment = cutlass.Int32(out_scale.shape[2])
         for group in cutlass.range(thread, self.groups, self.tile.threads, unroll=1):
             scale = (x_scale.iterator + cutlass.Int64(group) * x_scale.stride[0] + token).load()
             for j in cutlass.range_constexpr(self.topk):
                 row = places[j]
                 if row >= 0:
-                    segment = row // most
+                    segment = row // rows_of_segment
                     target = cutlass.Int64(segment) * out_scale.stride[0] + cutlass.Int64(group) * out_scale.stride[1]
-                    (out_scale.iterator + target + (row - segment * most)).store(scale)
+                    (out_scale.iterator + target + (row - segment * rows_of_segment)).store(scale)
 
 
 def compile_moe_permute(dtype: Any, hidden: int, topk: int, block: int | None, threads: int, unroll: int) -> Any:
     """Compile for one length of rows: tokens, segments and rows are free."""
     tile = Tile(ALIGN * 8 // dtype.width, threads, unroll)
-    tokens, segments, most = (cute.sym_int() for _ in range(3))
+    tokens, segments, rows_of_segment = (cute.sym_int() for _ in range(3))
 
     def scale(*shape: Any) -> Any:
         if block is None:
@@ -111,8 +111,8 @@ def compile_moe_permute(dtype: Any, hidden: int, topk: int, block: int | None, t
         fake_matrix(dtype, tokens, hidden),
         scale(groups, tokens),
         fake_choices(cutlass.Int32, tokens, topk),
-        fake_segments(dtype, segments, most, hidden),
-        scale(segments, groups, most),
+        fake_segments(dtype, segments, rows_of_segment, hidden),
+        scale(segments, groups, rows_of_segment),
         make_fake_stream(use_tvm_ffi_env_stream=True),
         options="--enable-tvm-ffi",
     )

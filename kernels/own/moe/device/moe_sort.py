@@ -18,11 +18,11 @@ _ALL = 0xFFFFFFFF  # lanes
 
 
 class MoeSort:
-    """A stable counting sort. Each warp has some entries that stand one after another, and counters of its own.
+    """A stable counting sort. Each warp has a contiguous range of entries, and its own counters.
 
-    First it counts its entries of each expert. Then a thread for each expert adds up the counters of the warps, and
-    the totals of the blocks, so that each counter holds the row of its warp's first entry. Last, the warps go through
-    their entries again, in the same order, and hand out rows.
+    First, each warp counts its entries of each expert. Then a thread for each expert computes prefix sums over the
+    warps and the blocks, so that each counter is the row of its warp's first entry. Last, the warps go through their
+    entries again, in the same order, and assign rows.
     """
 
     def __init__(self, experts: int, align: int, masked: bool, cluster: int) -> None:
@@ -59,7 +59,7 @@ class MoeSort:
         rows: cute.Tensor,
         first: cutlass.Int32,
     ) -> None:
-        """The share of one block."""
+        """The entries of one block."""
         thread, _, _ = cute.arch.thread_idx()
         block, _, _ = cute.arch.block_idx()
         warp = thread // WARP
@@ -80,17 +80,18 @@ class MoeSort:
         entries = cutlass.Int32(cute.size(topk_ids))
         start = self.shares.first(entries, block, warp)
         end = cutlass.min(start + self.shares.steps(entries) * WARP, entries)
-        mine = cute.make_tensor(table.iterator + warp * self.experts, cute.make_layout(self.experts))
-        self.walk(topk_ids, first, start, end, mine, sources, rows, capacity, store=False)
+        warp_counters = cute.make_tensor(table.iterator + warp * self.experts, cute.make_layout(self.experts))
+        self.walk(topk_ids, first, start, end, warp_counters, sources, rows, capacity, store=False)
         cute.arch.sync_threads()
         total = self.add_up(table, totals)
-        # Other blocks read the totals; and no source may be set to -1 after it was given an entry.
+        # Other blocks read the totals below. And ``sources`` was set to -1 by other blocks: that must be visible before
+        # an entry is stored there.
         self.sync()
-        before, whole = self.across(totals, total, block)
-        self.begin(table, counts, offsets, sums, before, whole, capacity, block)
+        before, expert_total = self.across(totals, total, block)
+        self.begin(table, counts, offsets, sums, before, expert_total, capacity, block)
         cute.arch.sync_threads()
-        self.walk(topk_ids, first, start, end, mine, sources, rows, capacity, store=True)
-        # A block's shared memory must outlive what others read of it.
+        self.walk(topk_ids, first, start, end, warp_counters, sources, rows, capacity, store=True)
+        # No block may exit while others still read its totals in its shared memory.
         self.sync()
 
     @cute.jit
@@ -106,7 +107,7 @@ class MoeSort:
         capacity: cutlass.Int32,
         store: cutlass.Constexpr,
     ) -> None:
-        """Go through the entries of a warp in their order, and count them, or store them too."""
+        """Go through the entries of a warp in order: count them, or also store them."""
         lane = cute.arch.lane_idx()
         keys = cute.make_rmem_tensor(BATCH, cutlass.Int32)
         for at in cutlass.range(start, end, BATCH * WARP, unroll=1):
@@ -137,7 +138,7 @@ class MoeSort:
         capacity: cutlass.Int32,
         store: cutlass.Constexpr,
     ) -> None:
-        """The entries of the 32 lanes. The last of those with one expert adds all of them to its counter."""
+        """The entries of the 32 lanes. The last of the lanes with the same expert adds all of them to its counter."""
         peers = cute.arch.match_sync(_ALL, key)
         before = cutlass.Int32(cute.arch.popc(peers & cute.arch.lanemask_lt()))
         count = cutlass.Int32(cute.arch.popc(peers))
@@ -154,14 +155,14 @@ class MoeSort:
                     row = cutlass.Int32(-1)
             if entry < end:
                 (rows.iterator + entry).store(row)
-            cute.arch.sync_warp()  # all have read what is now changed
+            cute.arch.sync_warp()  # all lanes have read the counter before one changes it
         if key < self.experts and before == count - 1:
             counters[key] = counters[key] + count
         cute.arch.sync_warp()
 
     @cute.jit
     def add_up(self, table: cute.Tensor, totals: cute.Pointer) -> cutlass.Int32:
-        """Turn the counters of each expert into what warps before have; and the total of the block, which is kept."""
+        """Replace the counters of each expert by the counts of the warps before. Store and return the block's total."""
         thread, _, _ = cute.arch.thread_idx()
         total = cutlass.Int32(0)
         if thread < self.experts:
@@ -174,18 +175,18 @@ class MoeSort:
 
     @cute.jit
     def across(self, totals: cute.Pointer, total: cutlass.Int32, block: cutlass.Int32) -> Any:
-        """What the blocks before have of this thread's expert, and what all have."""
+        """Entries of this thread's expert in the blocks before this one, and in all blocks."""
         thread, _, _ = cute.arch.thread_idx()
-        before, whole = cutlass.Int32(0), total
+        before, expert_total = cutlass.Int32(0), total
         if cutlass.const_expr(self.cluster > 1):
-            whole = cutlass.Int32(0)
+            expert_total = cutlass.Int32(0)
             if thread < self.experts:
                 for peer in cutlass.range_constexpr(self.cluster):
                     count = cute.arch.map_dsmem_ptr(totals + thread, peer).load()
-                    whole += count
+                    expert_total += count
                     if peer < block:
                         before += count
-        return before, whole
+        return before, expert_total
 
     @cute.jit
     def begin(
@@ -195,17 +196,17 @@ class MoeSort:
         offsets: cute.Tensor,
         sums: cute.Tensor,
         before: cutlass.Int32,
-        whole: cutlass.Int32,
+        expert_total: cutlass.Int32,
         capacity: cutlass.Int32,
         block: cutlass.Int32,
     ) -> None:
         """Add to each counter the first row of this block's part of the expert; the first block writes the results."""
         thread, _, _ = cute.arch.thread_idx()
         if cutlass.const_expr(self.masked):
-            most = capacity // self.experts
-            start, end, size = thread * most, (thread + 1) * most, most
+            rows_of_expert = capacity // self.experts
+            start, end, size = thread * rows_of_expert, (thread + 1) * rows_of_expert, rows_of_expert
         else:
-            padded = up(whole, self.align)
+            padded = up(expert_total, self.align)
             end = block_through(padded, sums)
             start = cutlass.min(end - padded, capacity)
             end = cutlass.min(end, capacity)
@@ -214,14 +215,14 @@ class MoeSort:
             for warp in cutlass.range_constexpr(WARPS):
                 table[warp * self.experts + thread] = table[warp * self.experts + thread] + start + before
             if block == 0:
-                counts[thread] = cutlass.min(whole, size)
+                counts[thread] = cutlass.min(expert_total, size)
                 offsets[thread] = start
                 if thread == self.experts - 1:
                     offsets[self.experts] = end
 
     @cute.jit
     def sync(self) -> None:
-        """Wait for the whole cluster, or the block where it is alone. What was written before is seen after."""
+        """Wait for all threads of the cluster, or of the block if it is alone. Earlier writes are visible after."""
         if cutlass.const_expr(self.cluster > 1):
             cute.arch.cluster_arrive()
             cute.arch.cluster_wait()

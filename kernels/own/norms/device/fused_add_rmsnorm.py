@@ -8,13 +8,13 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
-from precast.kernels.own.device.held_rows import HeldRows
 from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
+from precast.kernels.own.device.register_rows import RegisterRows
 from precast.kernels.own.device.rows import matrix, vector
 from precast.kernels.own.rows import Split
 
 
-class FusedAddRmsNorm(HeldRows):
+class FusedAddRmsNorm(RegisterRows):
     """``residual += x``, and ``out = residual / sqrt(mean(residual * residual) + eps) * weight``, in float32."""
 
     @cute.jit

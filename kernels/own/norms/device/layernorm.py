@@ -17,7 +17,7 @@ from precast.kernels.own.rows import Split
 class LayerNorm(Rows):
     """``out = (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps) * weight + bias``, row by row, in float32.
 
-    The mean is found first, and then the deviations from it: the difference of two sums would lose digits.
+    The mean is computed first, and then the deviations from it: ``mean(x * x) - mean(x) ** 2`` would cancel digits.
     """
 
     @cute.jit
@@ -45,41 +45,46 @@ class LayerNorm(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read and write nothing: the last one may be written in place.
+            # Lanes without a row read and write nothing, at the offset of the last row: it may be overwritten in place.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
-            held = self.registers(x.element_type)
-            if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held, 0.0, self.present(row, total))
+            vectors = self.registers(x.element_type)
+            if cutlass.const_expr(self.in_registers):
+                self.fetch(x, source, 0, vectors, 0.0, self.present(row, total))
 
             def add(total: Any, group: Any) -> Any:
-                return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)
+                return vectors.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)
 
-            mean = self.mean(self.fold(x, source, held, add, cutlass.Float32(0)))
-            apart = self.fold(
-                x, source, held, lambda value, group: self.deviations(value, group, held, mean), cutlass.Float32(0)
+            mean = self.mean(self.fold(x, source, vectors, add, cutlass.Float32(0)))
+            deviation = self.fold(
+                x,
+                source,
+                vectors,
+                lambda value, group: self.deviations(value, group, vectors, mean),
+                cutlass.Float32(0),
             )
-            factor = cute.math.rsqrt(self.mean(apart) + eps)
+            factor = cute.math.rsqrt(self.mean(deviation) + eps)
             if row < total:
                 self.fold(
                     x,
                     source,
-                    held,
-                    lambda value, group: self.write(value, out, target, group, held, mean, weight, bias),
+                    vectors,
+                    lambda value, group: self.write(value, out, target, group, vectors, mean, weight, bias),
                     factor,
                 )
 
     @cute.jit
-    def mean(self, mine: cutlass.Float32) -> cutlass.Float32:
+    def mean(self, value: cutlass.Float32) -> cutlass.Float32:
         """The mean of a row, of the sums of its lanes."""
-        return self.shared(mine, operator.add) * (1.0 / self.columns)
+        return self.shared(value, operator.add) * (1.0 / self.columns)
 
     @cute.jit
-    def deviations(self, sum_of_squares: Any, group: Any, held: cute.Tensor, mean: cutlass.Float32) -> Any:
-        """The sum of the squares of deviations, with one more group; what a lane has not counts nothing."""
+    def deviations(self, sum_of_squares: Any, group: Any, vectors: cute.Tensor, mean: cutlass.Float32) -> Any:
+        """The sum of the squares of deviations, with one more group. A vector that a lane lacks was filled with zeros,
+        which deviate from the mean: it must not count."""
         for i in cutlass.range_constexpr(self.depth):
-            apart = held[None, i].load().to(cutlass.Float32) - mean
-            total = (apart * apart).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0)
+            deviation = vectors[None, i].load().to(cutlass.Float32) - mean
+            total = (deviation * deviation).reduce(cute.ReductionOp.ADD, cutlass.Float32(0), 0)
             if cutlass.const_expr(self.complete(group, i)):
                 sum_of_squares = sum_of_squares + total
             else:
@@ -95,7 +100,7 @@ class LayerNorm(Rows):
         out: cute.Tensor,
         base: Any,
         group: Any,
-        held: cute.Tensor,
+        vectors: cute.Tensor,
         mean: cutlass.Float32,
         weight: cute.Tensor,
         bias: cute.Tensor | None,
@@ -104,7 +109,7 @@ class LayerNorm(Rows):
         for i in cutlass.range_constexpr(self.depth):
             weights = cute.make_rmem_tensor(self.split.vector, weight.element_type)
             self.fetch_one(weight, cutlass.Int64(0), group, i, weights)
-            values = (held[None, i].load().to(cutlass.Float32) - mean) * factor
+            values = (vectors[None, i].load().to(cutlass.Float32) - mean) * factor
             values = values * weights.load().to(cutlass.Float32)
             if cutlass.const_expr(bias is not None):
                 self.fetch_one(bias, cutlass.Int64(0), group, i, weights)

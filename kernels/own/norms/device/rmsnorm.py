@@ -35,21 +35,21 @@ class RmsNorm(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read and write nothing: the last one may be written in place.
+            # Lanes without a row read and write nothing, at the offset of the last row: it may be overwritten in place.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
-            held, weights = self.registers(x.element_type), self.registers(weight.element_type)
-            if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held, 0.0, self.present(row, total))
+            vectors, weights = self.registers(x.element_type), self.registers(weight.element_type)
+            if cutlass.const_expr(self.in_registers):
+                self.fetch(x, source, 0, vectors, 0.0, self.present(row, total))
                 self.fetch(weight, cutlass.Int64(0), 0, weights)
-            mine = self.fold(x, source, held, lambda value, group: squares(value, held), cutlass.Float32(0))
-            factor = cute.math.rsqrt(self.shared(mine, operator.add) * (1.0 / self.columns) + eps)
+            lane_sum = self.fold(x, source, vectors, lambda value, group: squares(value, vectors), cutlass.Float32(0))
+            factor = cute.math.rsqrt(self.shared(lane_sum, operator.add) * (1.0 / self.columns) + eps)
             if row < total:
                 self.fold(
                     x,
                     source,
-                    held,
-                    lambda value, group: self.write(value, out, target, group, held, weight, weights),
+                    vectors,
+                    lambda value, group: self.write(value, out, target, group, vectors, weight, weights),
                     factor,
                 )
 
@@ -60,23 +60,23 @@ class RmsNorm(Rows):
         out: cute.Tensor,
         base: cutlass.Int64,
         group: Any,
-        held: cute.Tensor,
+        vectors: cute.Tensor,
         weight: cute.Tensor,
         weights: cute.Tensor,
     ) -> Any:
         """Store the results of a group."""
-        if cutlass.const_expr(not self.held):
+        if cutlass.const_expr(not self.in_registers):
             self.fetch(weight, cutlass.Int64(0), group, weights)
         for i in cutlass.range_constexpr(self.depth):
-            values = held[None, i].load().to(cutlass.Float32) * factor * weights[None, i].load().to(cutlass.Float32)
+            values = vectors[None, i].load().to(cutlass.Float32) * factor * weights[None, i].load().to(cutlass.Float32)
             self.store(out, base, group, i, values)
         return factor
 
 
 @cute.jit
-def squares(total: cutlass.Float32, held: cute.Tensor) -> Any:
-    """The sum of the squares of what a lane holds, added to what it found."""
-    values = held.load().to(cutlass.Float32)
+def squares(total: cutlass.Float32, vectors: cute.Tensor) -> Any:
+    """The sum of the squares of a lane's vectors, added to its sum of earlier groups."""
+    values = vectors.load().to(cutlass.Float32)
     return (values * values).reduce(cute.ReductionOp.ADD, total, 0)
 
 

@@ -9,14 +9,14 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 from precast.kernels.own.device import float8
-from precast.kernels.own.device.held_rows import HeldRows
 from precast.kernels.own.device.overlap import overlaps, wait_for_previous_launch
+from precast.kernels.own.device.register_rows import RegisterRows
 from precast.kernels.own.device.rows import matrix, vector
 from precast.kernels.own.device.vectors import at
 from precast.kernels.own.rows import Split
 
 
-class RmsNormFp8(HeldRows):
+class RmsNormFp8(RegisterRows):
     """The norm of each row, over a scale of the row's own: its largest value becomes the largest of float8."""
 
     def __init__(self, split: Split, least: float) -> None:

@@ -33,14 +33,14 @@ class BlockQuantizer(Float8Blocks):
         tile = self.tile
         row, first = self.position()
         if row < cute.size(x, mode=[0]):
-            held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
-            held.fill(0)
+            loaded = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
+            loaded.fill(0)
             for u in cutlass.range_constexpr(tile.unroll):
                 column = tile.offset(first, u)
                 if column < self.width:
-                    cute.autovec_copy(at(x, row * x.stride[0] + column, tile.vector), held[None, u])
+                    cute.autovec_copy(at(x, row * x.stride[0] + column, tile.vector), loaded[None, u])
             for u in cutlass.range_constexpr(tile.unroll):
-                self.store(held[None, u].load().to(cutlass.Float32), out, scale, row, tile.offset(first, u))
+                self.store(loaded[None, u].load().to(cutlass.Float32), out, scale, row, tile.offset(first, u))
 
 
 def compile_block_quantizer(dtype: Any, width: int, threads: int, unroll: int, least: float) -> Any:

@@ -42,12 +42,12 @@ class Dequantizer:
         row, start = map(cutlass.Int64, tile.position(block, self.parts))
         if row < cute.size(x, mode=[0]):
             first = tile.first(start, thread)
-            held = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
+            loaded = cute.make_rmem_tensor((tile.vector, tile.unroll), x.element_type)
             factors = cute.make_rmem_tensor(tile.unroll, cutlass.Float32)
             for u in cutlass.range_constexpr(tile.unroll):
                 column = tile.offset(first, u)
                 if column < self.width:
-                    cute.autovec_copy(at(x, row * x.stride[0] + column, tile.vector), held[None, u])
+                    cute.autovec_copy(at(x, row * x.stride[0] + column, tile.vector), loaded[None, u])
                     if cutlass.const_expr(cute.rank(scale) == 1):
                         factors[u] = scale[row]
                     else:
@@ -56,7 +56,7 @@ class Dequantizer:
                 column = tile.offset(first, u)
                 if column < self.width:
                     result = cute.make_rmem_tensor(tile.vector, out.element_type)
-                    result.store((held[None, u].load().to(cutlass.Float32) * factors[u]).to(out.element_type))
+                    result.store((loaded[None, u].load().to(cutlass.Float32) * factors[u]).to(out.element_type))
                     cute.autovec_copy(result, at(out, row * out.stride[0] + column, tile.vector))
 
 

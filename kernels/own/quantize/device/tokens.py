@@ -37,33 +37,37 @@ class TokenQuantizer(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
+            # Lanes without a row read the last one, and write nothing.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
-            held = self.registers(x.element_type)
-            if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held)
+            vectors = self.registers(x.element_type)
+            if cutlass.const_expr(self.in_registers):
+                self.fetch(x, source, 0, vectors)
 
             def larger(peak: Any, group: Any) -> Any:
-                return cute.arch.fmax(peak, float8.size(held.load().to(cutlass.Float32)))
+                return cute.arch.fmax(peak, float8.size(vectors.load().to(cutlass.Float32)))
 
-            mine = self.fold(x, source, held, larger, cutlass.Float32(0))
-            divisor = float8.scale_of(self.shared(mine, cute.arch.fmax), self.least)
+            lane_max = self.fold(x, source, vectors, larger, cutlass.Float32(0))
+            divisor = float8.scale_of(self.shared(lane_max, cute.arch.fmax), self.least)
             if row < total:
                 self.fold(
-                    x, source, held, lambda factor, group: self.write(factor, out, target, group, held), 1.0 / divisor
+                    x,
+                    source,
+                    vectors,
+                    lambda factor, group: self.write(factor, out, target, group, vectors),
+                    1.0 / divisor,
                 )
                 if self.split.index(thread, 0) == 0:
                     scale[row] = divisor
 
     @cute.jit
-    def write(self, factor: Any, out: cute.Tensor, base: Any, group: Any, held: cute.Tensor) -> Any:
+    def write(self, factor: Any, out: cute.Tensor, base: Any, group: Any, vectors: cute.Tensor) -> Any:
         """Store a group as float8."""
         vector = self.split.vector
         for i in cutlass.range_constexpr(self.depth):
             index = self.index(group, i)
             if index < self.split.vectors:
-                values = held[None, i].load().to(cutlass.Float32) * factor
+                values = vectors[None, i].load().to(cutlass.Float32) * factor
                 float8.store(values, at(out, base + index * vector, vector))
         return factor
 

@@ -18,7 +18,7 @@ _MOST = 2**31 - 1
 
 
 class Reduce(Rows):
-    """``out[row] = function(x[row])``. Sums are in float32. As in torch, what is no number is larger than any."""
+    """``out[row] = function(x[row])``. Sums are in float32. As in torch, NaN compares greater than every number."""
 
     def __init__(self, split: Split, cluster: int, function: str) -> None:
         super().__init__(split, cluster)
@@ -44,58 +44,60 @@ class Reduce(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read the last one, and write nothing.
+            # Lanes without a row read the last one, and write nothing.
             source = self.offset(x, cutlass.min(row, total - 1))
-            held = self.registers(x.element_type)
-            if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held, self.absent)
-            self.meet()
+            vectors = self.registers(x.element_type)
+            if cutlass.const_expr(self.in_registers):
+                self.fetch(x, source, 0, vectors, self.absent)
+            self.cluster_barrier()
             if cutlass.const_expr(self.function in ("sum", "mean")):
-                result = self.sum(x, source, held)
+                result = self.sum(x, source, vectors)
             else:
-                result = self.largest(x, source, held)
+                result = self.largest(x, source, vectors)
             if row < total and self.split.index(thread, 0) + self.part() == 0:
                 out[row] = result.to(out.element_type)
 
     @cute.jit
-    def sum(self, x: cute.Tensor, base: cutlass.Int64, held: cute.Tensor) -> cutlass.Float32:
+    def sum(self, x: cute.Tensor, base: cutlass.Int64, vectors: cute.Tensor) -> cutlass.Float32:
         """The sum of a row, or its mean."""
 
         def add(total: Any, group: Any) -> Any:
-            return held.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)
+            return vectors.load().to(cutlass.Float32).reduce(cute.ReductionOp.ADD, total, 0)
 
-        result = self.shared(self.fold(x, base, held, add, cutlass.Float32(0)), operator.add)
+        result = self.shared(self.fold(x, base, vectors, add, cutlass.Float32(0)), operator.add)
         return result * (1.0 / self.columns) if cutlass.const_expr(self.function == "mean") else result
 
     @cute.jit
-    def largest(self, x: cute.Tensor, base: cutlass.Int64, held: cute.Tensor) -> Any:
-        """The largest value of a row, or the first place that has it.
+    def largest(self, x: cute.Tensor, base: cutlass.Int64, vectors: cute.Tensor) -> Any:
+        """The largest value of a row, or the index of its first occurrence.
 
-        Only what a group of values has at most is compared, and the first group that has most of all remembered. Its
-        places are looked through by those warps alone that have the largest value.
+        The pass compares the maxima of groups only, and remembers the first group with the largest. The index is then
+        searched in that group, by the warps that have the largest value.
         """
         nothing = (cutlass.Float32(-math.inf), cutlass.Int32(0))
-        mine, group = self.fold(x, base, held, lambda state, group: further(state, group, held), nothing, self.absent)
-        most = self.shared(mine, larger)
+        lane_max, group = self.fold(
+            x, base, vectors, lambda state, group: further(state, group, vectors), nothing, self.absent
+        )
+        row_max = self.shared(lane_max, larger)
         if cutlass.const_expr(self.function == "max"):
-            return most
-        position, state = cutlass.Int32(_MOST), same(mine, most)
+            return row_max
+        position, state = cutlass.Int32(_MOST), same(lane_max, row_max)
         if cute.arch.vote_any_sync(state):
-            if cutlass.const_expr(not self.held):
-                self.fetch(x, base, group, held, self.absent)
-            first = self.first_position(held, 0 if cutlass.const_expr(self.held) else group, most)
-            # A shuffle is what keeps the compiler from doing all this in every warp.
+            if cutlass.const_expr(not self.in_registers):
+                self.fetch(x, base, group, vectors, self.absent)
+            first = self.first_position(vectors, 0 if cutlass.const_expr(self.in_registers) else group, row_max)
+            # The shuffle keeps the compiler from predicating the search instead of branching around it.
             position = self.in_warp(first if state else cutlass.Int32(_MOST), cutlass.min)
         return self.across(position, cutlass.min)
 
     @cute.jit
-    def first_position(self, held: cute.Tensor, group: Any, most: cutlass.Float32) -> cutlass.Int32:
-        """The first place of a group of this lane's values that has the largest."""
+    def first_position(self, vectors: cute.Tensor, group: Any, row_max: cutlass.Float32) -> cutlass.Int32:
+        """The first index in a group of this lane's values that has the largest value."""
         position = cutlass.Int32(_MOST)
         for i in cutlass.range_constexpr(self.depth - 1, -1, -1):
             start = (self.index(group, i) + self.part() * self.split.vectors) * self.split.vector
             for e in cutlass.range_constexpr(self.split.vector - 1, -1, -1):
-                position = cutlass.Int32(start + e) if same(held[e, i].to(cutlass.Float32), most) else position
+                position = cutlass.Int32(start + e) if same(vectors[e, i].to(cutlass.Float32), row_max) else position
         return position
 
 
@@ -107,17 +109,17 @@ def larger(first: cutlass.Float32, second: cutlass.Float32) -> cutlass.Float32:
 
 @cute.jit
 def same(first: cutlass.Float32, second: cutlass.Float32) -> Any:
-    """Whether two are equal, or both no numbers."""
+    """Whether two numbers are equal, or both NaN."""
     return first == second or (first != first and second != second)
 
 
 @cute.jit
-def further(state: Any, group: Any, held: cute.Tensor) -> Any:
+def further(state: Any, group: Any, vectors: cute.Tensor) -> Any:
     """The largest value so far, and the first group that has it, with one more group of values."""
-    most, first = state
-    mine = held.load().to(cutlass.Float32).reduce(cute.ReductionOp.MAX, most, 0)
-    # Not equal: what was found is a number, or the same as before.
-    return mine, first if same(mine, most) else cutlass.Int32(group)
+    row_max, first = state
+    lane_max = vectors.load().to(cutlass.Float32).reduce(cute.ReductionOp.MAX, row_max, 0)
+    # ``same`` and not ``==``: after a NaN, the first group that has one stays.
+    return lane_max, first if same(lane_max, row_max) else cutlass.Int32(group)
 
 
 def compile_reduce(dtype: Any, width: int, function: str, cluster: int, threads: int) -> Any:

@@ -20,8 +20,8 @@ _NONE = -math.inf
 class Softmax(Rows):
     """``out = exp(x - max(x)) / sum(exp(x - max(x)))``, row by row, computed in float32.
 
-    A row that is held, or staged, is read once, a longer one twice. The largest value and the sum are found in one
-    pass, in which the sum is scaled whenever a larger value is met.
+    A row in registers, or staged, is read once, a longer one twice. The largest value and the sum are computed in one
+    pass, which rescales the sum whenever it finds a larger value.
     """
 
     @cute.jit
@@ -43,73 +43,75 @@ class Softmax(Rows):
         total, first = cute.size(x, mode=[0]), self.first()
         if first < total:
             row = self.split.row(first, thread)
-            # Lanes without a row of their own read and write nothing: the last one may be written in place.
+            # Lanes without a row read and write nothing, at the offset of the last row: it may be overwritten in place.
             safe = cutlass.min(row, total - 1)
             source, target = self.offset(x, safe), self.offset(out, safe)
-            held = self.registers(x.element_type)
-            if cutlass.const_expr(self.held):
-                self.fetch(x, source, 0, held, _NONE, self.present(row, total))
+            vectors = self.registers(x.element_type)
+            if cutlass.const_expr(self.in_registers):
+                self.fetch(x, source, 0, vectors, _NONE, self.present(row, total))
             near, start = (self.stage(x, source), 0) if cutlass.const_expr(self.staged) else (x, source)
-            self.meet()
+            self.cluster_barrier()
             nothing = (cutlass.Float32(_NONE), cutlass.Float32(0))
-            mine = self.fold(near, start, held, lambda state, group: self.further(state, held), nothing, _NONE)
-            largest, summed = self.whole_row(mine)
+            lane_state = self.fold(
+                near, start, vectors, lambda state, group: self.further(state, vectors), nothing, _NONE
+            )
+            largest, summed = self.whole_row(lane_state)
             if row < total:
                 self.fold(
                     near,
                     start,
-                    held,
-                    lambda state, group: self.write(out, target, group, held, largest, state),
+                    vectors,
+                    lambda state, group: self.write(out, target, group, vectors, largest, state),
                     1.0 / summed,
                     _NONE,
                 )
 
     @cute.jit
-    def further(self, state: Any, held: cute.Tensor) -> Any:
-        """The largest value, and the sum of exponentials over it, with one more group of values."""
-        values = held.load().to(cutlass.Float32)
+    def further(self, state: Any, vectors: cute.Tensor) -> Any:
+        """The largest value, and the sum of exponentials relative to it, with one more group of values."""
+        values = vectors.load().to(cutlass.Float32)
         largest = values.reduce(cute.ReductionOp.MAX, state[0], 0)
         base = finite(largest)
         total = power(values - base).reduce(cute.ReductionOp.ADD, state[1] * power(state[0] - base), 0)
         return largest, total
 
     @cute.jit
-    def whole_row(self, mine: Any) -> Any:
-        """The largest value of a row, and the sum of exponentials over it, from those of each lane. Both are
+    def whole_row(self, lane_state: Any) -> Any:
+        """The largest value of a row, and the sum of exponentials relative to it, from those of each lane. Both are
         exchanged together, so that warps wait for each other once."""
-        largest, total = together(*mine, min(self.split.lanes, WARP))
+        largest, total = together(*lane_state, min(self.split.lanes, WARP))
         if cutlass.const_expr(self.warps_per_row > 1):
             peaks, sums = self.exchange([largest, total])
             largest, total = self.partial(peaks, 0), self.partial(sums, 0)
             for step in cutlass.range_constexpr(1, self.partials_per_lane):
                 peak = self.partial(peaks, step)
-                most = cute.arch.fmax(largest, peak)
-                total = total * over(largest, most) + self.partial(sums, step) * over(peak, most)
-                largest = most
+                new_max = cute.arch.fmax(largest, peak)
+                total = total * over(largest, new_max) + self.partial(sums, step) * over(peak, new_max)
+                largest = new_max
             largest, total = together(largest, total, min(self.warps_per_row, WARP))
         return finite(largest), total
 
     @cute.jit
     def write(
-        self, out: cute.Tensor, base: Any, group: Any, held: cute.Tensor, largest: cutlass.Float32, factor: Any
+        self, out: cute.Tensor, base: Any, group: Any, vectors: cute.Tensor, largest: cutlass.Float32, factor: Any
     ) -> Any:
         """Store the results of a group."""
         for i in cutlass.range_constexpr(self.depth):
-            self.store(out, base, group, i, power(held[None, i].load().to(cutlass.Float32) - largest) * factor)
+            self.store(out, base, group, i, power(vectors[None, i].load().to(cutlass.Float32) - largest) * factor)
         return factor
 
 
 @cute.jit
 def together(largest: Any, total: Any, lanes: cutlass.Constexpr) -> Any:
-    """The same of all lanes in groups of some. A value that is no number is in the sum, whatever is the largest."""
-    most = cute.arch.warp_reduction(largest, cute.arch.fmax, threads_in_group=lanes)
-    return most, cute.arch.warp_reduction(total * over(largest, most), operator.add, threads_in_group=lanes)
+    """Combine the largest values and the sums of groups of lanes. ``fmax`` drops NaN, but the sum keeps it."""
+    new_max = cute.arch.warp_reduction(largest, cute.arch.fmax, threads_in_group=lanes)
+    return new_max, cute.arch.warp_reduction(total * over(largest, new_max), operator.add, threads_in_group=lanes)
 
 
 @cute.jit
-def over(value: cutlass.Float32, most: cutlass.Float32) -> cutlass.Float32:
-    """By what a sum over one value is to be multiplied to be one over a larger value."""
-    return power(value - finite(most))
+def over(value: cutlass.Float32, new_max: cutlass.Float32) -> cutlass.Float32:
+    """The factor that makes a sum relative to one value a sum relative to a larger one."""
+    return power(value - finite(new_max))
 
 
 @cute.jit
@@ -120,7 +122,7 @@ def power(x: Any) -> Any:
 
 @cute.jit
 def finite(largest: cutlass.Float32) -> cutlass.Float32:
-    """What to subtract before an exponential: where all values are minus infinity, a difference would be no number."""
+    """What to subtract before an exponential: if all values are minus infinity, their difference would be NaN."""
     return cutlass.Float32(0) if largest == -cutlass.Float32.inf else largest
 
 

@@ -48,7 +48,7 @@ kernels:
   - {kernel: rmsnorm_fp8, config: {dtype: bfloat16, hidden: 128, residual: true}}
   - {kernel: mla_decode, config: {dtype: bfloat16, page: 16}, tuned: {keys: [64]}, targets: [sm_90a]}
   - {kernel: attention, config: {dtype: bfloat16, head_dim: 128, heads_per_kv: 4, causal: true}, targets: [sm_100a]}
-  - {kernel: quack.rmsnorm, config: {dtype: bfloat16, hidden: 4096}}
+  - {kernel: flashinfer.rmsnorm, config: {dtype: bfloat16, hidden: 4096}}
 """
 
 

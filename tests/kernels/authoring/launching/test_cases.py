@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from precast.kernels.authoring.errors import UnknownOp
+from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.declare import kernel
 from precast.kernels.authoring.launching.cases import LeftOut, cases, declaration_for
 from precast.loader import session
 from precast.loader.contract.format.assumptions import Assumptions
+from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.values import replace
@@ -49,18 +51,27 @@ def test_an_artifact_for_another_gpu_is_left_out_with_the_reason(native: Native,
     )
 
 
-@pytest.mark.parametrize(("part", "verifiable"), [("dq", True), ("other", False)])
-def test_a_part_has_the_declaration_of_its_function_for_it(native: Native, part: str, verifiable: bool) -> None:
-    one = demo(native).ops["scale"].artifacts[0]
-    config = {"dtype": "bfloat16", "head_dim": 64, "heads_per_kv": 1, "causal": True, "layout": "dense"}
-    made = {"registered": True, "function": "ignored:here", "parts": ["prepare", "main", "dq", "other"]}
-    artifact = replace(
-        one,
-        config={**config, "deterministic": False, "two_cta": False},
-        provenance=made,
-        target=Target.parse("sm_90a"),
-    )
-    declaration = declaration_for(f"attention_bwd.{part}", artifact)
-    assert declaration.op == f"attention_bwd.{part}" and declaration.verifiable == verifiable
-    with pytest.raises(UnknownOp):
-        declaration_for("attention_bwd.unnamed", artifact)
+def part(name: str, config: Config, target: Target) -> Part | None:
+    """How the first object of a function that compiles two is verified."""
+    if name != "first":
+        return None
+    return Part(problems=[{"n": 1}], inputs=dict, outputs=("out",), reference=lambda config, inputs: {})
+
+
+@kernel(op="split", part=part)
+def split() -> None:
+    """Compiles two objects."""
+
+
+@pytest.mark.parametrize(("name", "verifiable"), [("first", True), ("second", False)])
+def test_a_part_has_the_declaration_of_its_function_for_it(
+    native: Native, monkeypatch: pytest.MonkeyPatch, name: str, verifiable: bool
+) -> None:
+    monkeypatch.setattr("precast.kernels.authoring.launching.cases.find", lambda op: {"split": split}[op])
+    monkeypatch.setattr("precast.kernels.authoring.launching.cases.load", lambda function: function)
+    made = {"registered": True, "function": "ignored:here", "parts": ["first", "second"]}
+    artifact = replace(demo(native).ops["scale"].artifacts[0], config={}, provenance=made)
+    declaration = declaration_for(f"split.{name}", artifact)
+    assert declaration.op == f"split.{name}" and declaration.verifiable == verifiable
+    with pytest.raises(KeyError):
+        declaration_for("split.unnamed", artifact)

@@ -35,8 +35,8 @@ def test_every_element_of_every_token_is_taken_once(
 def test_a_lane_that_rotates_has_both_of_a_pair(size: tuple[int, int]) -> None:
     heads = Heads(1, 1, *size, 128)
     for lane in range(heads.lanes):
-        assert (heads.beyond(lane) == 0) == (lane < heads.turned)
-        if lane < heads.turned:
+        assert (heads.beyond(lane) == 0) == (lane < heads.rotating_lanes)
+        if lane < heads.rotating_lanes:
             assert heads.first(lane) == lane * VECTOR, "and its angles are where it looks for them"
             assert heads.second(lane) - heads.first(lane) == heads.rotated // 2
         else:

@@ -43,7 +43,7 @@ def test_every_step_of_a_sequence_is_in_one_split(latent: Latent, length: int, s
     end = 0
     counts = set()
     for split in range(splits):
-        first, count = latent.share(steps, split, splits)
+        first, count = latent.steps_of_split(steps, split, splits)
         assert first == end and count >= 0
         end = first + count
         counts.add(count)

@@ -58,7 +58,7 @@ def test_every_vector_is_summed_by_one_rank_or_by_all(exchange: Exchange, n: int
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_no_two_signals_of_a_rank_are_one(exchange: Exchange) -> None:
     places = Counter(
-        exchange.signal(block, sender) for block in range(exchange.most) for sender in range(exchange.world)
+        exchange.signal(block, sender) for block in range(exchange.max_blocks) for sender in range(exchange.world)
     )
     assert set(places.values()) == {1} and all(place % SIGNAL_BYTES == 0 for place in places)
     assert max(places) + SIGNAL_BYTES == exchange.signal_bytes == 64 * exchange.world * 4, "as the page of the op says"

@@ -43,14 +43,14 @@ def places(one: Blocking, number: int, m: int) -> list[tuple[int, int, int, int]
 @given(blockings(), st.integers(1, 200), st.integers(1, 260))
 def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: int) -> None:
     taken = [
-        (share, token, row)
+        (k_slice, token, row)
         for number in range(one.clusters(m, n))
-        for share, _, token, row in places(one, number, m)
+        for k_slice, _, token, row in places(one, number, m)
     ]  # fmt: skip
     assert len(set(taken)) == len(taken)
     assert set(taken) >= {
-        (share, token, row)
-        for share in range(one.split)
+        (k_slice, token, row)
+        for k_slice in range(one.split)
         for token in range(-(-m // one.tokens))
         for row in range(-(-n // one.rows))
     }
@@ -60,16 +60,16 @@ def test_every_tile_has_one_block_for_each_share_of_k(one: Blocking, m: int, n: 
 def test_a_block_loads_for_those_that_have_the_same_share_and_the_same_side(one: Blocking, m: int, n: int) -> None:
     for number in range(one.clusters(m, n)):
         blocks = places(one, number, m)
-        for i, (share, neighbour, token, row) in enumerate(blocks):
-            assert neighbour * one.split + share == i, "a block's number in its cluster is what others reach it by"
+        for i, (k_slice, cta_rank, token, row) in enumerate(blocks):
+            assert cta_rank * one.split + k_slice == i, "a block's number in its cluster is what others reach it by"
             weights, tokens = (
-                [j for j in range(one.cluster) if mask >> j & 1] for mask in one.receivers(share, neighbour)
+                [j for j in range(one.cluster) if mask >> j & 1] for mask in one.receivers(k_slice, cta_rank)
             )
-            assert weights == [j for j, other in enumerate(blocks) if (other[0], other[3]) == (share, row)]
-            assert tokens == [j for j, other in enumerate(blocks) if (other[0], other[2]) == (share, token)]
+            assert weights == [j for j, other in enumerate(blocks) if (other[0], other[3]) == (k_slice, row)]
+            assert tokens == [j for j, other in enumerate(blocks) if (other[0], other[2]) == (k_slice, token)]
             assert (len(weights), len(tokens)) == (one.along, one.across)
             assert len({*weights, *tokens}) == one.readers, "a stage is empty when so many blocks have read it"
-            assert weights.index(i) == neighbour % one.along and tokens.index(i) == neighbour // one.along
+            assert weights.index(i) == cta_rank % one.along and tokens.index(i) == cta_rank // one.along
 
 
 @given(blockings())
@@ -102,14 +102,14 @@ def test_what_is_accepted_fits_on_an_sm(one: Blocking) -> None:
     fourth = -(-one.threads // 32 * one.residents // 4)  # warps of a fourth of the SM, which has 16384 registers
     launched = 16384 // (32 * fourth) // 8 * 8
     assert one.sums + 26 <= one.registers <= 255
-    if one.lends:
+    if one.reallocates_registers:
         assert one.loaders == 4 and one.threads % 128 == 0
-        assert one.groups * one.registers + one.kept <= (one.groups + 1) * launched
+        assert one.groups * one.registers + one.loader_registers <= (one.groups + 1) * launched
         assert one.second // 2 + 26 <= launched, "the compiler must fit one instruction in before registers are lent"
     else:
         assert one.loaders == 1 and one.registers <= launched
     assert one.received_bytes + one.groups * STAGED_BYTES <= one.buffer_bytes
-    assert one.eights * 8 * one.split >= one.second, "the parts are not the whole tile"
+    assert one.octets * 8 * one.split >= one.second, "the parts are not the whole tile"
 
 
 @given(blockings().filter(lambda one: one.first in (64, 128, 192, 256)))
@@ -124,7 +124,7 @@ def test_each_group_stages_in_rows_that_it_alone_has_read(one: Blocking) -> None
 
 
 def test_sums_that_need_more_registers_than_an_equal_share_take_those_of_the_warps_that_load() -> None:
-    lent = {m: Blocking(tokens=m, rows=256, depth=64, swap=True).lends for m in (128, 136, 144, 200)}
+    lent = {m: Blocking(tokens=m, rows=256, depth=64, swap=True).reallocates_registers for m in (128, 136, 144, 200)}
     assert lent == {128: False, 136: False, 144: True, 200: True}
     assert Blocking(tokens=200, rows=256, depth=64, swap=True).threads == 384
 
@@ -133,17 +133,17 @@ def test_each_of_two_teams_has_whole_tiles() -> None:
     one = Blocking(tokens=168, rows=128, depth=64, swap=True, pingpong=True)
     assert (one.sums, one.groups, one.repeats, one.warps, one.team_warps) == (168, 1, 2, 8, 4)
     assert [one.group(number) for number in range(2)] == [(0, 0), (0, 1)]
-    assert one.registers >= one.sums + 26 and one.registers * 256 + one.kept * 128 <= 65536
+    assert one.registers >= one.sums + 26 and one.registers * 256 + one.loader_registers * 128 <= 65536
 
 
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(blockings().filter(lambda one: one.refusal() is None))
 def test_every_eight_of_a_tile_has_one_block_that_adds_it_up(one: Blocking) -> None:
-    bounds = [one.first_eight(share) for share in range(one.split + 1)]
+    bounds = [one.first_octet(k_slice) for k_slice in range(one.split + 1)]
     assert bounds[0] == 0 and bounds[-1] * 8 == one.second and bounds == sorted(bounds)
-    assert max(end - begin for begin, end in itertools.pairwise(bounds)) == one.eights
-    assert one.eights * one.repeats == one.slots and one.slots * 4 * one.split >= one.sums
+    assert max(end - begin for begin, end in itertools.pairwise(bounds)) == one.octets
+    assert one.octets * one.repeats == one.slots and one.slots * 4 * one.split >= one.sums
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_every_tile_with_rows_is_taken_once(one: Grouping, counts: list[int], n:
         expert = expert_of(table, size, number // clusters)
         before = table[expert - 1] if expert else 0
         places = one.position(number - before * clusters, table[expert] - before, clusters)
-        found += [(expert, *one.tile(*places, neighbour)) for neighbour in range(one.cluster)]
+        found += [(expert, *one.tile(*places, cta_rank)) for cta_rank in range(one.cluster)]
         sides = [{place[side] for place in found[-one.cluster :]} for side in (1, 2)]
         assert [len(side) for side in sides] == [one.along, one.across], "the other side is loaded together"
     assert len(found) == len(set(found))
@@ -80,7 +80,7 @@ def test_results_are_turned_into_their_places() -> None:
     """wgmma leaves rows of weights along lanes; a transposing store of four matrices leaves them along memory."""
     one = Grouping(tokens=64, rows=128, width=2)
     staged: dict[int, tuple[int, int]] = {}
-    addresses = [token * PITCH + row for token, row in map(one.turned, range(128))]
+    addresses = [token * PITCH + row for token, row in map(one.matrix_address, range(128))]
     for warp in range(4):
         for lane in range(32):
             for matrix in range(4):

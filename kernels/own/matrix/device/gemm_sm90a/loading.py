@@ -18,8 +18,8 @@ _GPCS = 8  # of a Hopper GPU, each with its own way to the L2 cache
 
 @dataclass(frozen=True)
 class Side:
-    """How a block loads one side of its tiles: for which ``receivers``, and which ``number`` it has among the blocks
-    that load that side together."""
+    """How a block loads one side of its tiles: a multicast mask of its ``receivers``, and its ``number`` among the
+    blocks that load that side together."""
 
     copy: Any
     tiles: Any
@@ -30,16 +30,16 @@ class Side:
     receivers: Any
     number: Any
 
-    def of_tile(self, tile: Any, depth: int) -> Any:
-        """The places in the stages, and the steps of a tile, that the block copies."""
+    def partition(self, tile: Any, depth: int) -> Any:
+        """The part of the stages in shared memory and of a tile's steps in global memory that this block copies."""
         steps = cute.local_tile(self.tiles, (self.length, depth), (tile, None))
         return tma_parts(self.copy, self.stages, steps, self.number, self.multicast.parts)
 
 
 class GemmLoading:
-    """Fills the stages, tile after tile. What several blocks need, each loads a part of, or in its turn. Where
-    ``weights`` were there before anything else, those of the first stages are loaded while the kernel before still
-    runs."""
+    """Fills the stages, tile after tile. Blocks that need the same side load a part of it each, or take turns. With
+    ``weights``, the caller promises that ``b`` was written long before: the weights of the first stages are then loaded
+    while the previous kernel still runs."""
 
     def __init__(self, blocking: Blocking, *, weights: bool) -> None:
         self.blocking, self.weights = blocking, weights
@@ -62,86 +62,90 @@ class GemmLoading:
         second_stages: cute.Tensor,
         ring: Any,
         steps: cutlass.Int32,
-        share: cutlass.Int32,
-        neighbour: cutlass.Int32,
+        k_slice: cutlass.Int32,
+        cta_rank: cutlass.Int32,
         out: cute.Tensor,
     ) -> None:
-        """Load all tiles of a block. Those that share k take every ``split``-th step, so that together they read long
-        pieces of each row."""
+        """Load all tiles of a block. Blocks with slices of one k take every ``split``-th step, so that together they
+        read long contiguous pieces of each row."""
         blocking = self.blocking
         start, stride, end, token_clusters = tiles_of(blocking, out)
         weights, tokens = cutlass.Int64(USUAL), cutlass.Int64(USUAL)
-        if token_clusters == 1 or end <= stride:  # who needs the same weights loads them at about the same time
+        if token_clusters == 1 or end <= stride:  # all blocks that need these weights load them at about the same time
             weights = cutlass.Int64(ONCE)
-        weight_receivers, token_receivers = (cutlass.Int16(mask) for mask in blocking.receivers(share, neighbour))
-        of_weights = weights, weight_receivers, neighbour % blocking.along
-        of_tokens = tokens, token_receivers, neighbour // blocking.along
-        of_first, of_second = (of_weights, of_tokens) if blocking.swap else (of_tokens, of_weights)
-        first = Side(first_copy, first_tiles, first_stages, blocking.first, blocking.first_multicast, *of_first)
-        second = Side(second_copy, second_tiles, second_stages, blocking.second, blocking.second_multicast, *of_second)
-        of_b, of_a = (first, second) if blocking.swap else (second, first)
+        weight_receivers, token_receivers = (cutlass.Int16(mask) for mask in blocking.receivers(k_slice, cta_rank))
+        weight_side = weights, weight_receivers, cta_rank % blocking.along
+        token_side = tokens, token_receivers, cta_rank // blocking.along
+        first_side, second_side = (weight_side, token_side) if blocking.swap else (token_side, weight_side)
+        first = Side(first_copy, first_tiles, first_stages, blocking.first, blocking.first_multicast, *first_side)
+        second = Side(
+            second_copy, second_tiles, second_stages, blocking.second, blocking.second_multicast, *second_side
+        )
+        b_side, a_side = (first, second) if blocking.swap else (second, first)
         depth = blocking.depth
 
-        stage, parity = cutlass.Int32(0), cutlass.Int32(1)  # of a phase that counts as over: all stages are empty
+        stage, parity = (
+            cutlass.Int32(0),
+            cutlass.Int32(1),
+        )  # all stages are empty: see TmaRing.wait_empty
         ahead = cutlass.Int32(0)
-        token_tile, row_tile = blocking.position(start, neighbour, token_clusters)
+        token_tile, row_tile = blocking.position(start, cta_rank, token_clusters)
         if cutlass.const_expr(self.weights):
             ahead = cutlass.min(steps, blocking.stages)
-            to, source = of_b.of_tile(row_tile, depth)
+            smem_tiles, gmem_tiles = b_side.partition(row_tile, depth)
             for step in cutlass.range(ahead, unroll=1):
                 ring.expect(step, blocking.stage_bytes)
-                self.fill(of_b, to, source, ring.full, step, step, share + step * blocking.split)
-        cute.arch.griddepcontrol_wait()  # what was launched before may still be writing a, or b, or reading out
+                self.fill(b_side, smem_tiles, gmem_tiles, ring.full, step, step, k_slice + step * blocking.split)
+        cute.arch.griddepcontrol_wait()  # the previous kernel may still be writing a or b, or reading out
         if cutlass.const_expr(self.weights):
-            to, source = of_a.of_tile(token_tile, depth)
+            smem_tiles, gmem_tiles = a_side.partition(token_tile, depth)
             for step in cutlass.range(ahead, unroll=1):
-                self.fill(of_a, to, source, ring.full, step, step, share + step * blocking.split)
+                self.fill(a_side, smem_tiles, gmem_tiles, ring.full, step, step, k_slice + step * blocking.split)
             stage = ahead
             if ahead == blocking.stages:
                 stage, parity = cutlass.Int32(0), cutlass.Int32(0)
         for number in cutlass.range(start, end, stride, unroll=1):
-            token_tile, row_tile = blocking.position(number, neighbour, token_clusters)
-            b_to, b_from = of_b.of_tile(row_tile, depth)
-            a_to, a_from = of_a.of_tile(token_tile, depth)
+            token_tile, row_tile = blocking.position(number, cta_rank, token_clusters)
+            b_smem_tiles, b_gmem_tiles = b_side.partition(row_tile, depth)
+            a_smem_tiles, a_gmem_tiles = a_side.partition(token_tile, depth)
             for step in cutlass.range(ahead, steps, unroll=1):
-                k = share + step * blocking.split
+                k = k_slice + step * blocking.split
                 ring.wait_empty(stage, parity)
                 ring.expect(stage, blocking.stage_bytes)
-                self.fill(of_b, b_to, b_from, ring.full, stage, step, k)
-                self.fill(of_a, a_to, a_from, ring.full, stage, step, k)
+                self.fill(b_side, b_smem_tiles, b_gmem_tiles, ring.full, stage, step, k)
+                self.fill(a_side, a_smem_tiles, a_gmem_tiles, ring.full, stage, step, k)
                 stage, parity = ring.after(stage, parity)
             ahead = cutlass.Int32(0)
         cute.arch.griddepcontrol_launch_dependents()
-        if cutlass.const_expr(blocking.stays and blocking.sharing > 1):
+        if cutlass.const_expr(blocking.persistent and blocking.sharing > 1):
             ring.drain(stage, parity)
 
     @cute.jit
     def fill(
-        self, side: Any, to: cute.Tensor, source: cute.Tensor, full: cute.Pointer, stage: cutlass.Int32,
+        self, side: Any, smem_tiles: cute.Tensor, gmem_tiles: cute.Tensor, full: cute.Pointer, stage: cutlass.Int32,
         step: cutlass.Int32, k: cutlass.Int32,
     ) -> None:  # fmt: skip
-        """Copy one side of a step into a stage, for the blocks that need it, where it is this block's turn."""
+        """Copy one side of a step into a stage of all blocks that need it, if it is this block's turn."""
         mask = {"mcast_mask": side.receivers} if side.multicast.shared else {}
         options = {"tma_bar_ptr": full + stage, "cache_policy": side.policy, **mask}
         if cutlass.const_expr(side.multicast.turns == 1):  # noqa: SIM114 (known when it is compiled)
-            cute.copy(side.copy, source[None, k], to[None, stage], **options)
+            cute.copy(side.copy, gmem_tiles[None, k], smem_tiles[None, stage], **options)
         elif step % side.multicast.turns == side.number:
-            cute.copy(side.copy, source[None, k], to[None, stage], **options)
+            cute.copy(side.copy, gmem_tiles[None, k], smem_tiles[None, stage], **options)
 
 
 @cute.jit
 def tiles_of(blocking: Blocking, out: cute.Tensor) -> Any:
-    """The number of a cluster's first tile, how many further the next is, where they end, and how many stand along the
-    tokens.
+    """The number of a cluster's first tile, the distance to its next one, the end, and the clusters along the tokens.
 
-    The GPU gives clusters to its GPCs in turn. Where those that stay have one tile each, those of a GPC take tiles that
-    stand one after another: what several of them load at a time, the L2 cache sends to a GPC once.
+    The GPU assigns clusters to its GPCs round-robin. Where persistent clusters have one tile each, those of a GPC take
+    consecutive tiles: the L2 cache sends what several of them load at the same time to a GPC once.
     """
     block, _, _ = cute.arch.block_idx()
     blocks, _, _ = cute.arch.grid_dim()
     m, n = cutlass.Int32(out.shape[0]), cutlass.Int32(out.shape[1])
     start, stride, end = block // blocking.cluster, blocks // blocking.cluster, blocking.clusters(m, n)
-    if cutlass.const_expr(blocking.stays):  # noqa: SIM102 (known when it is compiled)
+    if cutlass.const_expr(blocking.persistent):  # noqa: SIM102 (known when it is compiled)
         if end <= stride:
             gpc = start % _GPCS
             start = gpc * (stride // _GPCS) + cutlass.min(gpc, stride % _GPCS) + start // _GPCS

@@ -1,7 +1,7 @@
-"""The end of a product: sums of a tile, shared out among the blocks that have shares of one k, and stored.
+"""The end of a product: the sums of a tile are reduced over the blocks that split its k, and stored.
 
-Each thread of a block has the sums of the same places of the tile as that thread of the others. So what one sends,
-16 bytes at a time, the other reads, without any other order in between.
+A thread of a block has the sums of the same elements of the tile as the thread of the same number in the other blocks.
+So what one thread sends, 16 bytes at a time, the other reads back as it is: no layout is needed in between.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import warp
 
-from precast.kernels.own.device.tma_ring import meet
+from precast.kernels.own.device.tma_ring import cluster_barrier
 from precast.kernels.own.matrix.blocking import GROUP, STAGED, STAGED_BYTES, WARP, Blocking
 
-MEETINGS = 2  # of a cluster whose blocks share k: all have multiplied, all have sent
-_GROUPS = 1  # the number of the barrier of the first group of warps; 0 is the whole block's
-_SENT = 4  # sums of one thread in eight neighbours of the second side: two of these, in two lines of the first
+CLUSTER_BARRIERS = 2  # of a cluster whose blocks split k: after all have multiplied, and after all have sent
+_GROUPS = 1  # the named barrier of the first group of warps; 0 is the whole block's
+_SENT = 4  # sums of one thread in 8 of the second side: two of these, in two rows of the first
 _VECTOR = 8  # 16-bit numbers that are stored at a time
 
 
 class GemmResult:
-    """What the threads that multiplied do with their sums."""
+    """Reduces and stores the sums, in the threads that multiplied."""
 
     def __init__(self, blocking: Blocking, out_dtype: Any) -> None:
         self.blocking, self.out_dtype = blocking, out_dtype
@@ -36,7 +36,7 @@ class GemmResult:
         token_tile: cutlass.Int32,
         row_tile: cutlass.Int32,
     ) -> None:
-        """Store a whole tile, by way of ``memory`` of which each group has its own."""
+        """Store a whole tile, staged in ``memory``, of which each group has a part."""
         self.store(self.sums(total), memory, out, token_tile, row_tile, 0)
 
     @cute.jit
@@ -45,28 +45,28 @@ class GemmResult:
         total: cute.Tensor,
         memory: cute.Pointer,
         out: cute.Tensor,
-        share: cutlass.Int32,
-        neighbour: cutlass.Int32,
+        k_slice: cutlass.Int32,
+        cta_rank: cutlass.Int32,
         token_tile: cutlass.Int32,
         row_tile: cutlass.Int32,
     ) -> None:
-        """Add up this block's part of the tile over the shares of k, in the order of the others, and store it.
-        ``memory`` is where the stages were."""
+        """Add up this block's part of the tile over the slices of k, always in the same order, and store it. ``memory``
+        is that of the stages."""
         blocking = self.blocking
         sums = self.sums(total)
         received = cute.recast_ptr(memory, dtype=cutlass.Float32)
-        meet(blocking.cluster)  # all have read their stages
+        cluster_barrier(blocking.cluster)  # every block has read its stages: they may be overwritten
         for owner in cutlass.range_constexpr(blocking.split):
-            if share != owner:
-                self.send(sums, received, share, neighbour, owner)
-        meet(blocking.cluster)
+            if k_slice != owner:
+                self.send(sums, received, k_slice, cta_rank, owner)
+        cluster_barrier(blocking.cluster)
         for owner in cutlass.range_constexpr(blocking.split):
-            if share == owner:
+            if k_slice == owner:
                 self.add(sums, received, owner)
                 self.store(sums, memory + blocking.received_bytes, out, token_tile, row_tile, owner)
 
     def sums(self, total: Any) -> Any:
-        """A thread's sums by where they belong: two of the second side, two lines of the first, eights, and repeats."""
+        """A thread's sums as (2 of the second side, 2 rows of the first, groups of 8 of the second, repeats)."""
         blocking = self.blocking
         return cute.make_tensor(total.iterator, cute.make_layout((2, 2, blocking.second // 8, blocking.repeats)))
 
@@ -80,7 +80,7 @@ class GemmResult:
         row_tile: cutlass.Int32,
         owner: cutlass.Constexpr,
     ) -> None:
-        """Store an owner's part: 64 by up to 64 of it at a time, which a group rounds, turns and stores on its own."""
+        """Store an owner's part: each group rounds, transposes and stores 64 by up to 64 of it at a time."""
         blocking = self.blocking
         if cutlass.const_expr(self.out_dtype.width == 16):
             thread, _, _ = cute.arch.thread_idx()
@@ -91,9 +91,9 @@ class GemmResult:
             )
             for repeat in cutlass.range_constexpr(blocking.repeats):
                 for begin, end in self.chunks(owner):
-                    self.meet(number)  # all have read what lay there before
+                    self.group_barrier(number)  # all have read the previous chunk
                     self.stage(sums, staged, repeat, begin, end)
-                    self.meet(number)
+                    self.group_barrier(number)
                     first = (repeat * blocking.groups + group) * 64
                     token, row = token_tile * blocking.tokens, row_tile * blocking.rows
                     if cutlass.const_expr(blocking.swap):
@@ -104,12 +104,12 @@ class GemmResult:
             self.scatter(sums, out, token_tile, row_tile, owner)
 
     def chunks(self, owner: int) -> list[tuple[int, int]]:
-        """The eights of the second side of an owner's part that are staged together."""
-        first, last, most = self.blocking.first_eight(owner), self.blocking.first_eight(owner + 1), STAGED // 8
+        """Groups of 8 of the second side of an owner's part that are staged together."""
+        first, last, most = self.blocking.first_octet(owner), self.blocking.first_octet(owner + 1), STAGED // 8
         return [(begin, min(begin + most, last)) for begin in range(first, last, most)]
 
     @cute.jit
-    def meet(self, group: cutlass.Int32) -> None:
+    def group_barrier(self, group: cutlass.Int32) -> None:
         """Wait for the threads of this group."""
         cute.arch.barrier(barrier_id=_GROUPS + group, number_of_threads=GROUP)
 
@@ -118,22 +118,22 @@ class GemmResult:
         self,
         total: cute.Tensor,
         received: cute.Pointer,
-        share: cutlass.Int32,
-        neighbour: cutlass.Int32,
+        k_slice: cutlass.Int32,
+        cta_rank: cutlass.Int32,
         owner: cutlass.Constexpr,
     ) -> None:
-        """Give another block the sums of its part of the tile."""
+        """Send another block the sums of its part of the tile, through distributed shared memory."""
         blocking = self.blocking
-        sender = share
-        if share > owner:
-            sender = share - 1
-        there = cute.arch.map_dsmem_ptr(received, neighbour * blocking.split + owner)
+        sender = k_slice
+        if k_slice > owner:
+            sender = k_slice - 1
+        remote = cute.arch.map_dsmem_ptr(received, cta_rank * blocking.split + owner)
         for j, repeat, slot in self.pieces(owner):
-            cute.autovec_copy(total[None, None, j, repeat], self.sent(there, sender, slot))
+            cute.autovec_copy(total[None, None, j, repeat], self.sent(remote, sender, slot))
 
     @cute.jit
     def add(self, total: cute.Tensor, received: cute.Pointer, owner: cutlass.Constexpr) -> None:
-        """Add what the others have sent."""
+        """Add the sums that the other blocks have sent."""
         for j, repeat, slot in self.pieces(owner):
             mine = total[None, None, j, repeat]
             parts = cute.make_rmem_tensor((_SENT, self.blocking.split - 1), cutlass.Float32)
@@ -144,17 +144,17 @@ class GemmResult:
                     mine[i] += parts[i, sender]
 
     def sent(self, received: Any, sender: Any, slot: int) -> Any:
-        """Where a thread's sums are, that a block has sent."""
+        """Where a block's sums for this thread are."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         at = (sender * blocking.slots + slot) * (blocking.warps * WARP) + thread
         return cute.make_tensor(received + cute.assume(at * _SENT, divby=_SENT), cute.make_layout((2, 2)))
 
     def pieces(self, owner: int) -> list[tuple[int, int, int]]:
-        """A thread's sums in an owner's part: the eight of the second side, that of the first, and their slot."""
+        """A thread's sums in an owner's part: the group of 8 of the second side, the repeat, and their slot."""
         blocking = self.blocking
-        eights = range(blocking.first_eight(owner), blocking.first_eight(owner + 1))
-        pairs = [(j, repeat) for j in eights for repeat in range(blocking.repeats)]
+        octets = range(blocking.first_octet(owner), blocking.first_octet(owner + 1))
+        pairs = [(j, repeat) for j in octets for repeat in range(blocking.repeats)]
         return [(j, repeat, slot) for slot, (j, repeat) in enumerate(pairs)]
 
     @cute.jit
@@ -166,8 +166,8 @@ class GemmResult:
         begin: cutlass.Constexpr,
         end: cutlass.Constexpr,
     ) -> None:
-        """Round some eights of the second side, and put them into shared memory with the numbers of a token side by
-        side: by matrices of 8 by 8, two or four at a time, which are turned where the weights stand first."""
+        """Round some groups of 8 of the second side, and store them in shared memory with the elements of a token
+        contiguous: by stmatrix, two or four matrices of 8 by 8 at a time, transposed where the weights are first."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         matrix, line, eight = thread % WARP // 8, thread % 8, thread % GROUP // WARP * 2
@@ -176,19 +176,19 @@ class GemmResult:
             atom = cute.make_copy_atom(
                 warp.StMatrix8x8x16bOp(transpose=blocking.swap, num_matrices=2 * count), self.out_dtype
             )
-            held = cute.make_rmem_tensor(4 * count, self.out_dtype)
+            values = cute.make_rmem_tensor(4 * count, self.out_dtype)
             for i in cutlass.range_constexpr(4 * count):
-                held[i] = sums[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
-            first, second = eight + matrix % 2, j - begin + matrix // 2  # in eights
+                values[i] = sums[i % 2, i // 2 % 2, j + i // 4, repeat].to(self.out_dtype)
+            first, second = eight + matrix % 2, j - begin + matrix // 2  # in units of 8
             token, column = (second * 8 + line, first) if blocking.swap else (first * 8 + line, second)
-            cute.copy(atom, held, self.vector(staged, self.offset(token, column), 4 * count))
+            cute.copy(atom, values, self.vector(staged, self.offset(token, column), 4 * count))
 
     def offset(self, token: Any, column: Any) -> Any:
-        """Where a token's eight numbers stand: those of eight tokens, and of all columns, in different banks."""
+        """The offset of 8 elements of a token. The XOR spreads 8 tokens over all banks, for stmatrix and for reads."""
         return token * STAGED + (column ^ (token % 8)) * 8
 
     def vector(self, pointer: Any, offset: Any, count: int = _VECTOR) -> Any:
-        """The numbers at an offset that is a multiple of 16 bytes."""
+        """The elements at an offset that is a multiple of 16 bytes."""
         return cute.make_tensor(pointer + cute.assume(offset, divby=_VECTOR), cute.make_layout(count))
 
     @cute.jit
@@ -207,12 +207,12 @@ class GemmResult:
         for i in cutlass.range_constexpr(-(-tokens * width // GROUP)):
             number = i * GROUP + thread % GROUP
             line, column = number // width, number % width
-            there = token + line < out.shape[0] and row + column * _VECTOR < out.shape[1]
-            if line < tokens and there:
-                held = cute.make_rmem_tensor(_VECTOR, self.out_dtype)
-                cute.autovec_copy(self.vector(staged, self.offset(line, column)), held)
+            inside = token + line < out.shape[0] and row + column * _VECTOR < out.shape[1]
+            if line < tokens and inside:
+                values = cute.make_rmem_tensor(_VECTOR, self.out_dtype)
+                cute.autovec_copy(self.vector(staged, self.offset(line, column)), values)
                 written = cutlass.Int64(token + line) * out.stride[0] + (row + column * _VECTOR)
-                cute.autovec_copy(held, self.vector(out.iterator, written))
+                cute.autovec_copy(values, self.vector(out.iterator, written))
 
     @cute.jit
     def scatter(
@@ -223,7 +223,7 @@ class GemmResult:
         row_tile: cutlass.Int32,
         owner: cutlass.Constexpr,
     ) -> None:
-        """Write each sum of an owner's part where it belongs, not rounded. A warp's lanes fill pieces of 32 bytes."""
+        """Write each sum of an owner's part in float32, without staging. A warp's lanes fill sectors of 32 bytes."""
         blocking = self.blocking
         thread, _, _ = cute.arch.thread_idx()
         tokens, rows = token_tile * blocking.tokens, row_tile * blocking.rows

@@ -1,0 +1,181 @@
+"""Kernel facts: what decided the kernel of an attached library beside its key.
+
+A worker of the build observes them while the library's function compiles, and the index keeps them with the artifact.
+The kernel is served only where they hold: environment variables that the library's code has read, the modules whose
+code it uses beside those that its key covers, in whichever distribution, the data files that they read, and the globals
+of modules that a program may have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from types import MemberDescriptorType
+from typing import Any
+
+from precast.attach.recordings.keys import UnknownKey, canonical, encode
+from precast.loader.contract.format import fields
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import FormatError
+
+MOST = 1000
+_LONGEST = 4096
+_ABSENT = object()
+_FIELDS = ("variables", "packages", "modules", "files", "globals")
+
+
+class Package(Immutable, kw_only=True):
+    """A distribution that a package of modules is of, and its version."""
+
+    distribution: str
+    version: str
+
+    def to_json(self) -> dict[str, str]:
+        """The package as JSON."""
+        return {"distribution": self.distribution, "version": self.version}
+
+    @classmethod
+    def parse(cls, value: object) -> Package:
+        """Read what ``to_json`` gave, each part checked."""
+        data = fields.known(fields.as_object(value), ("distribution", "version"))
+        return cls(**{name: fields.parsed(data, name, _text) for name in ("distribution", "version")})
+
+
+class Globals(Immutable, kw_only=True):
+    """Globals of one module, in the order of their names, and the digest of what they were. ``STATE.tile`` names an
+    attribute of a global."""
+
+    names: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: Mapping[str, Any]) -> Globals:
+        """These globals of a module as they are now. One that is missing, or has no form, differs from all others.
+
+        >>> Globals.of(("TILE",), {"TILE": 64}) == Globals.of(("TILE",), {"TILE": 64, "OTHER": 1})
+        True
+        """
+        texts = [f"{name}={_form_of(_found(name, values))}\n" for name in names]
+        return cls(names=names, digest=hashlib.sha256("".join(texts).encode()).hexdigest())
+
+    def to_json(self) -> dict[str, str]:
+        """The globals as JSON."""
+        return {"names": " ".join(self.names), "digest": self.digest}
+
+    @classmethod
+    def parse(cls, value: object) -> Globals:
+        """Read what ``to_json`` gave, each part checked."""
+        data = fields.known(fields.as_object(value), ("names", "digest"))
+        names = fields.parsed(data, "names", fields.text)
+        return cls(names=tuple(names.split()), digest=fields.parsed(data, "digest", _text))
+
+
+def held(value: Any) -> Mapping[str, Any]:
+    """What an object or a class itself holds, by name; a context variable its value, as ``get``. None of its code runs.
+
+    >>> held(Package(distribution="acme", version="1"))["version"]
+    '1'
+    """
+    if isinstance(value, type):
+        return vars(value)
+    if isinstance(value, ContextVar):
+        return {"get": value.get(_ABSENT)}
+    slots = {
+        name: member.__get__(value)
+        for owner in type(value).__mro__
+        for name, member in vars(owner).items()
+        if isinstance(member, MemberDescriptorType) and _is_set(member, value)
+    }
+    try:
+        return {**slots, **object.__getattribute__(value, "__dict__")}
+    except AttributeError:
+        return slots
+
+
+def _is_set(member: MemberDescriptorType, value: object) -> bool:
+    try:
+        member.__get__(value)
+    except AttributeError:
+        return False
+    return True
+
+
+def _found(path: str, values: Mapping[str, Any]) -> Any:
+    """The value of a global or of its attribute; ``_ABSENT`` where there is none."""
+    name, *rest = path.split(".")
+    value = values.get(name, _ABSENT)
+    for part in rest:
+        value = held(value).get(part, _ABSENT)
+    return value
+
+
+def _form_of(value: Any) -> str | None:
+    if value is _ABSENT:
+        return "absent"
+    try:
+        return canonical(encode(value))
+    except (UnknownKey, RecursionError):
+        return None
+
+
+class KernelFacts(Immutable, kw_only=True):
+    """The facts of one kernel: variables with their values (None: not set), packages by name, modules and data files
+    with their digests, and globals by module. A file is named by its package and its path in it.
+
+    >>> facts = KernelFacts.parse({"variables": {"ACME_TILE": "64"}, "packages": {}, "modules": {}})
+    >>> list(facts.changed_variables({"ACME_TILE": "64"})), list(facts.changed_variables({}))
+    ([], ['ACME_TILE'])
+    """
+
+    variables: Mapping[str, str | None]
+    packages: Mapping[str, Package]
+    modules: Mapping[str, str]
+    files: Mapping[str, str] = {}
+    globals: Mapping[str, Globals] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts as JSON, sorted."""
+        return {
+            "variables": dict(sorted(self.variables.items())),
+            "packages": {name: package.to_json() for name, package in sorted(self.packages.items())},
+            "modules": dict(sorted(self.modules.items())),
+            "files": dict(sorted(self.files.items())),
+            "globals": {name: some.to_json() for name, some in sorted(self.globals.items())},
+        }
+
+    @classmethod
+    def parse(cls, value: object) -> KernelFacts:
+        """Read what ``to_json`` gave; raises FormatError."""
+        data = fields.known(fields.as_object(value), _FIELDS)
+        return cls(
+            variables=fields.table(data, "variables", _value, most=MOST),
+            packages=fields.table(data, "packages", Package.parse, most=MOST),
+            modules=fields.table(data, "modules", _text, most=MOST),
+            files=fields.table(data, "files", _text, most=MOST) if "files" in data else {},
+            globals=fields.table(data, "globals", Globals.parse, most=MOST) if "globals" in data else {},
+        )
+
+    def changed_variables(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """The variables that have another value in an environment."""
+        return (name for name, value in self.variables.items() if environment.get(name) != value)
+
+
+def parse_facts(value: object) -> KernelFacts | None:
+    """The facts of a kernel; None where a build observed none, as for a kernel of one's own.
+
+    >>> parse_facts(None) is None
+    True
+    """
+    return None if value is None else KernelFacts.parse(value)
+
+
+def _value(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: object) -> str:
+    text = fields.text(value)
+    if len(text) > _LONGEST:
+        raise FormatError(f"a text of {len(text)} characters, more than the limit of {_LONGEST}")
+    return text

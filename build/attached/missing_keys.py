@@ -1,0 +1,46 @@
+"""Keys that a program requests, and that no recording and no cache has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from precast.attach.library import library_named
+from precast.attach.recordings.recording import Recorded
+from precast.build.attached.recorded_manifest import read_recorded_manifest
+from precast.build.cache.contents import CacheContents
+from precast.loader.contract.format.config import Config, to_value
+from precast.loader.resolve.candidate import same
+
+Held = tuple[str, Config]
+
+
+def kernels_of(path: Path) -> Iterator[Held]:
+    """The ops and configs of a cache, or of a manifest that ``precast record`` wrote."""
+    if path.is_dir():
+        for identity, artifact in CacheContents.open(path).artifacts.items():
+            yield identity.op, artifact.config
+    else:
+        yield from map(held_as, read_recorded_manifest(path).recorded)
+
+
+def held_as(kernel: Recorded) -> Held:
+    """The op and the config that a cache has for a recorded key."""
+    config = {name: to_value(value) for name, value in kernel.config.items()}
+    return library_named(kernel.library).op(kernel.compile), config
+
+
+def missing_of(recorded: Sequence[Recorded], held: Sequence[Held]) -> list[Recorded]:
+    """The keys that are not held; what is held may have more in its config, such as the compiler's version.
+
+    >>> one, other = (Recorded(library="quack", compile="quack.m:f", config={"N": n}) for n in (1, 2))
+    >>> op, config = held_as(one)
+    >>> missing_of([one, other], [(op, {**config, "compiler": "4.8.0"})]) == [other]
+    True
+    """
+
+    def holds(kernel: Recorded) -> bool:
+        op, config = held_as(kernel)
+        return any(op == other and all(same(has.get(n), config[n]) for n in config) for other, has in held)
+
+    return [kernel for kernel in recorded if not holds(kernel)]

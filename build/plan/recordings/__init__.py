@@ -1,1 +1,0 @@
-"""Manifests that are written from recordings of programs and from request files of services."""
