@@ -3,7 +3,7 @@
     python benchmarks/emulation_hardware.py record OUT CACHE...     # on a GPU
     python benchmarks/emulation_hardware.py compare OUT CACHE... [--store STORE] [--json FILE]      # anywhere
 
-    python benchmarks/emulation_hardware.py page JSON...            # writes the table of docs/emulation-hardware.md
+    python benchmarks/emulation_hardware.py page JSON...            # writes the counts in docs/reference/emulation.md
 
 `record` launches and keeps the bits of the outputs; `compare` emulates the same and compares.
 
@@ -43,7 +43,7 @@ def main() -> int:
         from hardware.page import write
 
         rows = [row for path in options.json for row in json.loads(path.read_text())]
-        write(Path(__file__).parent.parent / "docs" / "emulation-hardware.md", rows)
+        write(Path(__file__).parent.parent / "docs" / "reference" / "emulation.md", rows)
         return 0
     if options.command == "compare":
         from hardware.comparison import compare_all

@@ -33,6 +33,42 @@ precast bench cache --op rmsnorm                    # compared with its peer
 To build `manifests/cutlass-examples.yaml`, set `CUTLASS_EXAMPLES` to the examples of the CuTe DSL in a clone.
 `python benchmarks/kernel_list.py --verified FILE` adds results of `precast verify --json`, and `make emulate-all` those
 of all emulations.
+
+## Layers of a language model
+
+`manifests/llama.yaml` lists the kernels of a layer of Llama 3 and Qwen 3, as few as possible. `help(kernel)` describes
+the call and each argument.
+
+| op | replaces |
+| --- | --- |
+| `gemm_gated` | a product with `cat(gate, up)`, SiLU or GELU, a multiplication |
+| `gemm_act` | a linear layer and its activation |
+| `act_and_mul` | SiLU or GELU, and a multiplication, after a product |
+| `rotary_paged` | norms of heads, rotary embedding, the copy into the cache, its quantisation |
+| `fused_add_rmsnorm`; in place: `flashinfer.fused_add_rmsnorm` | an addition and a norm |
+| `rmsnorm_fp8` | an addition, a norm, and quantisation with a scale for each token |
+
+`gemm_gated` and `gemm_act` need `precast[quack]`. With few rows a better tile and `act_and_mul` may be faster than
+`gemm_gated`: measure both.
+
+**Weights** stay as in checkpoints. A linear layer is `gemm(x, weight.T, y)` with `weight` (n, k). `gemm_gated` takes
+`cat(gate, up)`, (2 n, k), in layout `halves`; weights with alternating rows (gpt-oss) use `interleaved`, and
+`precast.kernels.adapters.quack.activated_gemm.interleave` converts one into the other. `rotary_paged` takes the rows of
+one product of queries, keys and values.
+
+**Programmatic dependent launch.** Most of precast's own kernels, quack's GEMMs, and FlashInfer's norms with `pdl: true`
+start while the previous kernel ends, and wait for it before they read or write. For GPUs before sm_90, precast's are
+compiled without. With `weights: true`, precast's `gemm` loads `b` without waiting: the caller promises that `b` was
+written long before. It helps with few rows.
+
+`examples/llama.py` runs layers of Llama 3 8B and compares them with torch. Exit status 1 means that a result is farther
+from float32 than torch's bfloat16 allows. The kernels for sm_100a were never run.
+
+```sh
+precast build manifests/llama.yaml -t sm_90a -o cache                          # no GPU needed
+PRECAST_CACHE_PATH=cache python examples/llama.py --dry-run --target sm_90a    # finds and opens every kernel
+PRECAST_CACHE_PATH=cache python examples/llama.py                              # on an H100 or H200
+```
 """
 NOTHING: Mapping[str, Any] = {"variants": {}}
 LONGEST = 72

@@ -13,24 +13,75 @@ Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 HEAD = """# Performance
 
 Each figure is compared with its peer of the same run, since clocks differ from day to day. A ratio is the peer's time
-over ours: above 1, ours is faster. [benchmarking.md](benchmarking.md) explains how times are measured.
+over ours: above 1, ours is faster. [How times are measured](#how-times-are-measured) explains the rules.
 """
-FOOT = "\n`make bench` writes this page and its pictures from `benchmarks/results`, which has every measured size.\n"
-NONE = """
-No machine was measured yet. On a machine with a GPU:
+METHOD = """
+## How times are measured
+
+`precast bench CACHE` times every variant on the problems that its kernel declares. It needs a GPU and torch, and no
+compiler. A `--problem` may omit `padding`, `offset` and sizes that are equal in all problems. Its columns:
+
+- `cold us`, `+-`: a launch with a cold cache: a CUDA graph of it alone, between two events, after 256 MB were written.
+  The cache is then full of dirty lines, which favours kernels that bring few lines or let them go first. Products are
+  therefore also measured with a clean cache, one that was last read (`benchmarks/gemm.py --written-back`), and times
+  that choose among their variants are the mean of both.
+- `warm us`: a launch among others like it, back to back in one graph.
+- `host us`: host time of a call from Python, the least of seven batches that do not fill the queue.
+- `GB/s`, `TFLOP/s`: the declared work of a launch (`cost`) over the cold time. `share`: the least possible time over
+  the cold time.
+- `peer`, `ratio`: the fastest alternative, such as `torch.mm`, on the same inputs in turns, and its time over ours.
+
+**Spread.** Each variant is timed in three rounds (`--rounds`) of forty launches, every second round in reverse order.
+The spread is half the range of the rounds or half the interquartile range of a round, whichever is larger, and at least
+half the resolution of CUDA events (0.5 us). Two times that differ by less than the sum of their spreads count as equal.
+
+**Roofline.** The least possible time is that of the declared bytes at the GPU's bandwidth, or of the operations at its
+rate, whichever is longer. Both are measured before and after the rounds: the highest bandwidth of a copy, a sum and a
+fill of up to 2 GB, and the rate of each dtype by torch's product of square matrices of random numbers and of zeros,
+which keep the clock high. No product of real data reaches that rate; use `ratio` to judge a product. Outputs that fit
+in the L2 cache are not counted, since they may still be there when a launch ends. A share above 1 by more than the
+spread is marked `!`: the declared `cost` is too high, or the measurement of the GPU was disturbed. On an H200, writing
+back what the previous kernel left in the L2 cache takes up to 10 us of a launch.
+
+### Peers
+
+A figure is compared with what a user has without precast, at its best:
+
+- **Torch by its own choice, and by each backend that can be requested**: products by cuBLAS and cuBLASLt, attention by
+  cuDNN. The peer is the fastest of them at each size.
+- **Each library that has the kernel**: quack, FlashInfer; and `torch.compile` of the same code for exactly these sizes,
+  in a graph as ours is.
+- **The sizes are not those that were tuned.** Products are measured at the layers of `benchmarks/gemm-unseen.yaml` and
+  attention at `benchmarks/attention-unseen.yaml`; a test checks that no tuning file contains such a layer. Attention's
+  tiles are chosen at the problems of `benchmarks/attention-candidates.yaml`, half of which do not fill their last tile.
+- **Packed sequences** are compared with the fastest of torch's functions for them, by FlashAttention and by cuDNN, its
+  nested tensors, and cuDNN on a padded batch (`benchmarks/attention_peers.py`). Each is timed in a process of its own,
+  in turns with ours; one that hangs or faults is listed as not measured. If one cannot be captured in a graph, both are
+  timed without.
+- **A figure that gets worse is published as it is.**
+"""
+FOOT = """
+## Measure again
+
+`make bench` writes this page and its pictures from `benchmarks/results`, which has every measured size:
 
 ```sh
-precast build benchmarks/performance.yaml manifests/gemm.yaml -o cache     # anywhere
-precast build manifests/llama.yaml -o llama
-make bench CACHE=cache                                                     # there
-make bench CACHE=llama ARGS='--parts llama llama-compile'
+precast build benchmarks/performance.yaml manifests/gemm.yaml -o cache    # anywhere
+precast build manifests/llama.yaml -o llama                               # a cache of its own, since gemm is in both
+make bench CACHE=cache                                                    # on the GPU
+make bench CACHE=llama ARGS='--parts llama llama-compile'                 # some parts alone
 ```
+
+A part whose op the cache lacks is skipped. Without `CACHE` only the page is written.
+"""
+NONE = """
+No machine was measured yet.
 """
 PICTURES = (
     ("memory-bound", "memory-bound", "Memory-bound kernels", "A point is a size; the peer is the fastest of torch,"
      " `torch.compile`, quack and FlashInfer."),
-    ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` beside torch by its fastest library, at sizes of"
-     " 25 layers that [no tuning file has](benchmarking.md#peers)."),
+    ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` compared with torch's fastest library, at sizes of"
+     " 25 layers that [no tuning file contains](#peers)."),
     ("llama", "llama", "Layers of a model", "Four layers of Llama 3 8B, each side in a CUDA graph."),
     ("figures", "serving-start", "Starts", "A [service](serving.md) of four layers, until its first answer."),
     ("figures", "calls", "Calls", "Host time of a call from Python, with small tensors."),
@@ -55,7 +106,7 @@ def page(results: Results) -> str:
                 if name in found:
                     text = "\n".join(render(found[name]["data"]))
                     parts.append(f"\n### {TITLES[name]}\n\n{section(found[name], shared)}\n\n{text}\n")
-    return "".join([*parts, FOOT] if len(parts) > 1 else [*parts, NONE])
+    return "".join([*parts, *([] if len(parts) > 1 else [NONE]), METHOD, FOOT])
 
 
 def _pictures(measured: Collection[str]) -> Iterator[str]:
@@ -94,9 +145,9 @@ TITLES = {
     "memory-bound": "Memory-bound kernels by size",
     "kernels": "Kernels",
     "gemm-bfloat16": "Matrix products in bfloat16",
-    "gemm-bfloat16-written-back": "Matrix products in bfloat16, with a cache that was read",
+    "gemm-bfloat16-written-back": "Matrix products in bfloat16, with a clean cache",
     "gemm-float8": "Matrix products in float8",
-    "gemm-float8-written-back": "Matrix products in float8, with a cache that was read",
+    "gemm-float8-written-back": "Matrix products in float8, with a clean cache",
     "attention": "Attention",
     "llama": "Layers, fused and separate",
     "llama-compile": "Layers and `torch.compile`",

@@ -14,9 +14,9 @@ LEVEL = 0.03  # two times that differ by less count as one
 LOSSES = 12  # that are named
 PEERS = ("torch", "torch.compile", "quack", "FlashInfer")
 INTRODUCTION = """\
-Memory-bound kernels, at sizes from a step of decoding to long prompts, as `loader.get` chooses them by measurements.
-The column *of a copy* is the time of a kernel that reads half as many bytes and writes the other half, over ours.
-`torch.compile` compiles for each size. The L2 cache is cold and has nothing left to write to memory.
+Memory-bound kernels, at sizes from a step of decoding to long prompts, with the variants that `loader.get` chooses by
+measurements. *of a copy* is our speed relative to a kernel that reads half as many bytes and writes the other half.
+`torch.compile` compiles for each size. The L2 cache is cold and clean.
 """.splitlines()
 
 
@@ -92,8 +92,8 @@ def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
     if shares:
         below = [f"{name} {share:.2f}" for share, name in shares if share < NEAR]
         near = len(shares) - len(below)
-        yield f"{len(shares)} sizes move {STREAMED >> 20} MB or more: {near} of them reach {NEAR} of a copy or more,"
-        yield f"the lowest {shares[0][0]:.2f}. Below {NEAR}: {'; '.join(below) or 'none'}."
+        yield f"{len(shares)} sizes move {STREAMED >> 20} MB or more: {near} of them reach {NEAR} of a copy's speed or"
+        yield f"more, the lowest {shares[0][0]:.2f}. Below {NEAR}: {'; '.join(below) or 'none'}."
         yield ""
     for kind in PEERS:
         ratios = [(found, _named(row)) for row in rows if (found := _beside(row, kind))]
@@ -102,10 +102,11 @@ def memory_bound(report: Mapping[str, Any]) -> Iterator[str]:
             worst = "; ".join(f"{name} {ratio:.2f}" for ratio, name in lost[:LOSSES])
             more = f" and {len(lost) - LOSSES} more" if len(lost) > LOSSES else ""
             mean = _mean([ratio for ratio, _ in ratios])
-            yield f"- {kind}: {mean:.2f} in the geometric mean of {counted(len(ratios), 'size')}."
-            yield f"  Ours is slower by more than {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
+            sizes = counted(len(ratios), "size")
+            yield f"- {kind}: ours runs at {mean:.2f} times its speed (geometric mean of {sizes})"
+            yield f"  and is slower by more than {LEVEL:.0%} at {len(lost)}: {worst or 'none'}{more}."
     yield ""
-    yield "*GB/s* and *of a copy* are those of the largest size, the ratios geometric means of all sizes."
+    yield "*GB/s* and *of a copy* are those of the largest size; the ratios are geometric means of all sizes."
     yield ""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -168,17 +169,17 @@ def gemm(report: Mapping[str, Any]) -> Iterator[str]:
     """The figures over all sizes, then a table."""
     summary, rows = report["summary"], report["rows"]
     layers = len({(row["size"]["n"], row["size"]["k"]) for row in rows})
-    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes of {layers} layers that no tuning file has, as"
-    yield "`loader.get` chooses, beside torch by its own choice and by each of its libraries. The L2 cache is cold, and"
+    yield f"`gemm` in {report['dtype']} at {len(rows)} sizes of {layers} layers that no tuning file contains, with the"
+    yield "variants that `loader.get` chooses, compared with torch's own choice and with each of its libraries."
     if report.get("written_back"):
-        yield "has nothing left to write to memory:"
+        yield "The L2 cache is cold and clean."
     else:
-        yield "full of what another kernel wrote, which a launch has written to memory:"
-    yield f"the ratio to the fastest of them is **{summary['geometric_mean']:.3f}** in the geometric mean,"
-    yield f"{summary['least']:.3f} at least."
-    yield f"At {summary['at_least_torch']:.0%} of the sizes ours is as fast or faster, within the spread."
+        yield "The L2 cache is cold and full of another kernel's dirty lines, which are written back during the launch."
+    yield f"`gemm` runs at **{summary['geometric_mean']:.3f}** times the speed of the fastest of them (geometric mean;"
+    yield f"{summary['least']:.3f} at the worst size), and is as fast or faster, within the spread, at"
+    yield f"{summary['at_least_torch']:.0%} of the sizes."
     if "of_best" in summary:
-        yield f"The choice reaches {summary['of_best']:.3f} of the best candidate, whose ratio would be"
+        yield f"The choice reaches {summary['of_best']:.3f} of the speed of the best candidate, which would give"
         yield f"{summary['best_geometric_mean']:.3f}."
     yield ""
     yield from _by_rows(rows)
@@ -212,11 +213,11 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
     peer = "the faster of torch and torch with cuDNN's attention"
     if not all("peer" in row for row in rows):
         peer = "torch with its FlashAttention backend, which torch would not choose here,"
-    yield f"{report['layers']} layers of Llama 3 8B, each side in a CUDA graph: the ratio to {peer}"
-    yield f"is **{_mean(ratios):.3f}** in the geometric mean, {min(ratios):.3f} at least."
+    yield f"{report['layers']} layers of Llama 3 8B, each side in a CUDA graph, run at **{_mean(ratios):.3f}** times"
+    yield f"the speed of {peer} (geometric mean; {min(ratios):.3f} at the worst number of tokens)."
     compiled = [row["ratio to torch.compile"] for row in rows if "ratio to torch.compile" in row]
     if compiled:
-        yield f"The ratio to `torch.compile` is {_mean(compiled):.3f}, {min(compiled):.3f} at least."
+        yield f"They run at {_mean(compiled):.3f} times the speed of `torch.compile`, {min(compiled):.3f} at least."
     if "note" in report:
         yield report["note"]
     yield ""
@@ -237,13 +238,13 @@ def llama(report: Mapping[str, Any]) -> Iterator[str]:
 def attention(report: Mapping[str, Any]) -> Iterator[str]:
     """The figures over all shapes, then a row for each."""
     summary, rows = report["summary"], report["rows"]
-    yield f"Attention in bfloat16 at {counted(len(rows), 'shape')} that no tuning file has, as `loader.get` chooses:"
-    yield f"the ratio to the fastest of torch's backends is **{summary['geometric_mean']:.3f}** in the geometric mean,"
-    yield f"{summary['least']:.3f} at least."
+    yield f"Attention in bfloat16, at {counted(len(rows), 'shape')} that no tuning file contains and with the variants"
+    yield f"that `loader.get` chooses, runs at **{summary['geometric_mean']:.3f}** times the speed of the fastest of"
+    yield f"torch's backends (geometric mean; {summary['least']:.3f} at the worst shape)."
     for layout in dict.fromkeys(row["shape"]["layout"] for row in rows):
         ratios = [row["ratio"] for row in rows if row["shape"]["layout"] == layout]
         mean = statistics.geometric_mean(ratios)
-        yield f"At {counted(len(ratios), f'{layout} shape')}: {mean:.3f}, {min(ratios):.3f} at least."
+        yield f"{counted(len(ratios), f'{layout} shape')}: {mean:.3f}, {min(ratios):.3f} at least."
     if report.get("tuned"):
         yield "Tiles are chosen by times at other lengths and batches (`benchmarks/attention-candidates.yaml`)."
     else:
@@ -285,8 +286,8 @@ def attention(report: Mapping[str, Any]) -> Iterator[str]:
 def figures(report: Mapping[str, Any]) -> Iterator[str]:
     """Single figures of the loader, of starts and of large problems."""
     yield "Each row is from one run of `benchmarks/loader.py`, `benchmarks/serving.py` or `benchmarks/kernels.py`."
-    yield "Those of cubins, FlashAttention's first result and large problems are older. The smallest kernel, importing,"
-    yield "`preload` and the first `get` were measured on a slower host, where a launch from C++ takes 4.9 us."
+    yield "Rows about cubins, FlashAttention's first result and large problems are of older runs. The smallest kernel,"
+    yield "importing, `preload` and the first `get` were measured on a slower host, where a C++ launch takes 4.9 us."
     yield ""
     cells = [[row["what"], row["precast"], row["peers"]] for row in report["rows"]]
     yield from _table(["", "precast", "compared with"], cells)

@@ -1,9 +1,9 @@
-"""The table of docs/emulation-hardware.md, of what `compare` wrote."""
+"""The counts in docs/reference/emulation.md, of what `compare` wrote."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +11,32 @@ BEGIN, END = "<!-- begin kernels -->", "<!-- end kernels -->"
 Row = Mapping[str, Any]
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
-    """Lines of Markdown: for each op how many variants are equal, and how far the others are.
+def summary(rows: Sequence[Row]) -> str:
+    """How many variants are equal, and which ops have others.
 
-    >>> row = {"op": "add", "verdict": "equal", "share": 1.0, "steps": 0}
-    >>> list(table([row]))[-3]
-    '| `add` | 1 | 1 | | |'
+    >>> print(summary([{"op": "add", "verdict": "equal"}, {"op": "sum", "verdict": "order"}]))
+    1 of 2 variants of 2 ops are equal in every bit, 1 in some order of their atomic operations (`sum` 1);
+    0 differ, 0 could not be compared.
     """
     ops: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         ops[row["op"]][row["verdict"]] += 1
-    yield "| op | variants | equal in every bit | equal in some order | different |"
-    yield "| --- | --- | --- | --- | --- |"
-    for op in sorted(ops):
-        counts = ops[op]
-        if compared := counts["equal"] + counts["order"] + counts["close"]:
-            cells = [f"`{op}`", str(compared), *(str(counts[v] or "") for v in ("equal", "order", "close"))]
-            yield "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
     total: Counter[str] = sum(ops.values(), Counter())
-    missing = sum(total.values()) - total["equal"] - total["order"] - total["close"]
-    yield ""
-    yield (
-        f"{total['equal']} of {sum(total.values())} variants are equal in every bit, {total['order']} in some order of "
-        f"their atomic operations;\n{total['close']} differ, {missing} could not be compared."
+
+    def counted(verdict: str) -> str:
+        named = ", ".join(f"`{op}` {ops[op][verdict]}" for op in sorted(ops) if ops[op][verdict])
+        return f" ({named})" if named else ""
+
+    compared = total["equal"] + total["order"] + total["close"]
+    return (
+        f"{total['equal']} of {sum(total.values())} variants of {len(ops)} ops are equal in every bit, "
+        f"{total['order']} in some order of their atomic operations{counted('order')};\n"
+        f"{total['close']} differ{counted('close')}, {sum(total.values()) - compared} could not be compared."
     )
 
 
 def write(page: Path, rows: Sequence[Row]) -> None:
-    """Replace the table of the page."""
+    """Replace the counts on the page."""
     before, _, rest = page.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
-    page.write_text(before + BEGIN + "\n" + "\n".join(table(rows)) + "\n" + END + after)
+    page.write_text(f"{before}{BEGIN}\n{summary(rows)}\n{END}{after}")

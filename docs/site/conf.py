@@ -1,7 +1,7 @@
 """The site of the documentation, for Sphinx: ``make docs`` builds it.
 
-Sphinx reads the same Markdown that people read on a code host, so the pages hold no directives. The navigation is the
-lists of docs/README.md: each heading of the second level is a part, and each item of its lists a page.
+Sphinx reads the same Markdown that people read on a code host, so the pages hold no directives. The navigation is that
+of docs/README.md: each heading of the second level is a part, and each link to a page below it is an entry.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ smartquotes = False  # an option has two hyphens, also where a heading or a tabl
 pygments_style = "default"
 
 _PART = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
-_PAGE = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\.md\)", re.MULTILINE)
+_PAGE = re.compile(r"\[([^\]]+)\]\(([^)#]+)\.md\)")
 
 
 def navigation(text: str) -> str:
-    """The lists of a page as directives that nobody sees, a part each.
+    """The links of each part of a page as directives that nobody sees.
 
-    >>> print(navigation("# Home\\n\\n## Guides\\n\\n- [Calling](calling.md): how\\n"))
+    >>> print(navigation("# Home\\n\\n## Guides\\n\\n[Calling](calling.md) explains a call.\\n"))
     <BLANKLINE>
     ```{toctree}
     :hidden:
@@ -62,13 +62,13 @@ def navigation(text: str) -> str:
     made = ""
     for name, body in _PART.findall(text):
         if pages := _PAGE.findall(body):
-            lines = "\n".join(f"{title} <{page}>" for title, page in pages)
+            lines = "\n".join(f"{' '.join(title.split())} <{page}>" for title, page in pages)
             made += f"\n```{{toctree}}\n:hidden:\n:caption: {name}\n\n{lines}\n```\n"
     return made
 
 
 def add_navigation(app: Any, name: str, source: list[str]) -> None:
-    """Before the first page is read: its lists become the navigation."""
+    """Before the first page is read: its links become the navigation."""
     if name == root_doc:
         source[0] += navigation(source[0])
 

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference from the code: ``make reference``. A test fails while one is out of date."""
+"""Write four pages of docs/reference from the code: ``make reference``. A test fails while one is out of date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/attach.md run."""
+"""The examples of docs/reference/attach.md run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from precast.build.plan.manifest import parse_manifest
 from tests.helpers.attached import passes, run, write_library
 from tests.helpers.pages import blocks, quoted
 
-PAGE = "docs/attach.md"
+PAGE = "docs/reference/attach.md"
 ENGINE = {"my_engine/__init__.py": "", "my_engine/kernels.py": "def get_compiled(n): return n\n"}
 
 

@@ -1,4 +1,4 @@
-"""The pages of docs/reference are what the code says today."""
+"""The pages of docs/reference that are written from the code are what it says today."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.helpers.pages import text_of
 from tests.helpers.source_tree import ROOT
 
 SITE = ROOT / "docs" / "site"
+BY_HAND = {"attach.md", "emulation.md"}
 WRITERS = ("cli_page", "page_parts", "python_page", "schema_pages")
 
 
@@ -31,7 +32,7 @@ def test_a_page_is_what_the_code_says(name: str, writer: ModuleType) -> None:
 
 
 def test_no_other_page_is_there(writer: ModuleType) -> None:
-    assert {path.name for path in (ROOT / "docs" / "reference").iterdir()} == set(writer.PAGES)
+    assert {path.name for path in (ROOT / "docs" / "reference").iterdir()} == {*writer.PAGES, *BY_HAND}
 
 
 def test_every_option_of_every_command_is_there() -> None:

@@ -84,7 +84,7 @@ WRONG = {
 def test_what_leads_to_nothing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     text = "\n\n".join(WRONG)
-    (tmp_path / "docs" / "README.md").write_text(f"# Home\n\n## Guides\n\n- [B](b.md): more\n\n{text}\n")
+    (tmp_path / "docs" / "README.md").write_text(f"# Home\n\n{text}\n\n## Guides\n\nSee [B](b.md).\n")
     (tmp_path / "docs" / "b.md").write_text("# B\n\n## A part\n")
     (tmp_path / "docs" / "c.md").write_text("# C\n\nThe navigation has no line of it.\n")
     done = build(tmp_path, tmp_path / "html")
@@ -94,12 +94,12 @@ def test_what_leads_to_nothing_is_an_error(tmp_path: Path) -> None:
     assert done.stderr.count("WARNING") == len(WRONG) + 1, done.stderr
 
 
-def test_the_navigation_is_the_lists_of_the_first_page() -> None:
+def test_the_navigation_is_the_links_of_each_part_of_the_first_page() -> None:
     navigation = runpy.run_path(str(SITE / "conf.py"))["navigation"]
-    first = "# Home\n\n[x](x.md)\n\n## A\n\n- [One](one.md): 1\n- [Two](../two.md): 2\n\n"
-    made = navigation(f"{first}## B\n\ntext\n\n## C\n\n- [T](t.md): 3\n")
+    first = "# Home\n\n[x](x.md)\n\n## A\n\n[One](one.md) and [Two](../two.md), or [a part](one.md#a).\n\n"
+    made = navigation(f"{first}## B\n\ntext\n\n## C\n\n[T\nT](t.md) is 3.\n")
     assert re.findall(r":caption: (.+)", made) == ["A", "C"]
-    assert re.findall(r"^\w+ <.+>$", made, re.MULTILINE) == ["One <one>", "Two <../two>", "T <t>"]
+    assert re.findall(r"^[\w ]+ <.+>$", made, re.MULTILINE) == ["One <one>", "Two <../two>", "T T <t>"]
 
 
 def test_the_picture_of_the_pipeline_names_files_that_are_there() -> None:

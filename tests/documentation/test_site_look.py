@@ -32,16 +32,14 @@ def style(driver: Any, selector: str, name: str, part: str = "") -> str:
     return str(driver.execute_script(STYLE, selector, name, part))
 
 
-def test_the_first_page_has_a_card_for_each_reader(chromium: Any, site: Path) -> None:
+def test_the_first_page_has_a_card_for_each_thing_to_do(chromium: Any, site: Path) -> None:
     chromium.get((site / "docs" / "README.html").as_uri())
     titles = [card.text for card in chromium.find_elements("css selector", "#precast-documentation > section > h2")]
-    assert {"Start here", "You write kernels", "You build and ship", "You run a server"} <= {
-        t.strip("# ¶") for t in titles
-    }
+    assert {"Start", "Write kernels", "Build and ship", "Run a server"} <= {t.strip("# ¶") for t in titles}
     tops = "return arguments[0].map(id => document.getElementById(id).getBoundingClientRect().top)"
-    first, second = chromium.execute_script(tops, ["you-write-kernels", "you-build-and-ship"])
+    first, second = chromium.execute_script(tops, ["write-kernels", "build-and-ship"])
     assert first == second, "two cards in a row"
-    assert style(chromium, "#you-write-kernels", "borderTopStyle") == "solid"
+    assert style(chromium, "#write-kernels", "borderTopStyle") == "solid"
 
 
 def test_a_button_copies_what_is_typed_and_outputs_have_none(chromium: Any, site: Path) -> None:

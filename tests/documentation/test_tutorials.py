@@ -1,4 +1,4 @@
-"""The tutorials and guides are followed: each file, command and output of them, in an empty folder, in their order."""
+"""Tutorials and guides are followed: each file, command and output of them, in an empty folder, in their order."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def test_the_tutorial(folder: Path, shell: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_tutorial_of_attaching(folder: Path, installed: dict[str, str]) -> None:
+def test_the_guide_to_attaching(folder: Path, installed: dict[str, str]) -> None:
     if importlib.util.find_spec("quack") is None:
         pytest.skip("quack is not installed")
-    walk("docs/tutorial-attach.md", folder, installed)
+    walk("docs/attach.md", folder, installed)
 
 
 @pytest.mark.slow
-def test_the_guide_to_air_gapped_machines(folder: Path, installed: dict[str, str]) -> None:
+def test_the_part_on_machines_without_a_network(folder: Path, installed: dict[str, str]) -> None:
     """It begins with a cache wheel in ``dist``."""
     write_wheels(demo(Native(folder)).write(folder / "demo"), folder / "dist", version="1.0")
-    done = walk("docs/air-gapped.md", folder, installed)
+    done = walk("docs/distribution.md#Machines without a network", folder, installed)
     assert "scale" in done[-1].output
 
 

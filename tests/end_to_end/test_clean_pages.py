@@ -25,16 +25,16 @@ pytestmark = pytest.mark.slow
 
 EXTRAS = {
     "docs/building.md": "torch,emulate",
+    "docs/ci.md": "export",
     "docs/emulation.md": "torch,emulate",
     "docs/kernels.md": "torch",
-    "docs/machines.md": "export",
     "docs/reference/cli.md": "torch",
     "docs/tuning.md": "torch",
-    "docs/upgrading.md": "torch",
     "docs/verifying.md": "torch,emulate",
+    "docs/versions.md": "torch",
 }
 """The extra that a page names, where its commands need one."""
-WALKED = ("docs/tutorial.md", "docs/tutorial-attach.md", "docs/air-gapped.md")
+WALKED = ("docs/tutorial.md", "docs/attach.md")
 """Pages that tests/documentation/test_tutorials.py follows, each with all that it shows."""
 NOT_RUN = {
     "in a checkout; the environments are its own": ["make ", "bash tests/gpu/run", ".work/test/bin/python tests/gpu"],
@@ -51,8 +51,12 @@ NOT_RUN = {
     "a container": ["docker ", "/opt/python/cp310", "PRECAST_NATIVE=1 /opt/python", "podman "],
     "a GPU, and a server": ["curl", "PRECAST_CACHE_PATH=../cache python", "python -m serving", "cd examples"],
     "what was measured on a GPU: tests/cli/measure": ["precast tune model", "precast tune prune", "precast tune apply"],
-    "docs/tutorial-attach.md runs the same on a program that it shows": [
-        "precast record -o recorded.yaml", "precast build recorded.yaml", "python -m precast.loader.attach",
+    "docs/attach.md runs the same on a program that it shows": [
+        "precast record -o recorded.yaml", "precast build recorded.yaml",
+    ],
+    "tests/documentation/test_tutorials.py walks this part": [
+        "pip wheel ", "precast bundle dist/*.whl -o bundle --find-links wheels", "ls bundle", "python3 -m venv server",
+        "PYTHON=server/bin/python", "server/bin/python -c 'from precast import loader; print(loader.ops())'",
     ],
     "what the page does not make: tests/cli": [
         "precast requests requests.jsonl", "precast report cache -o report.html --bench",

@@ -23,7 +23,14 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def text_of(page: str) -> str:
-    return (ROOT / page).read_text()
+    """The text of a page, or of one part of it: ``docs/ci.md#Shards``."""
+    path, _, title = page.partition("#")
+    text = (ROOT / path).read_text()
+    if not title:
+        return text
+    part = text.partition(f"\n## {title}\n")[2]
+    assert part, f"{path} has no part {title!r}"
+    return part.partition("\n## ")[0]
 
 
 def blocks(page: str, language: str) -> list[str]:

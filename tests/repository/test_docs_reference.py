@@ -28,7 +28,8 @@ def variables(module: Module) -> set[str]:
         if isinstance(name, ast.Constant):
             found.add(str(name.value))
         elif isinstance(name, ast.Name):
-            found.add(str(getattr(importlib.import_module(module.name), name.id)))
+            constant = getattr(importlib.import_module(module.name), name.id, None)
+            found |= {constant} if isinstance(constant, str) else set()  # else a variable of a loop
     return found
 
 

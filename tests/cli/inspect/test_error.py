@@ -43,7 +43,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "near"), [("PCL077", "PCL07"), ("VariantNotFond", "VariantNotFound"), ("pcl77", "PCL07")]
+    ("word", "near"), [("PCL077", "PCL07"), ("VariantNotFond", "VariantNotFound"), ("pcl77", "PCL17")]
 )
 def test_one_that_is_none(word: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -62,7 +62,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_two_commands(upstream: str, cache: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").symlink_to(cache)
-    (lines,) = blocks(PAGE, "sh")
+    lines = blocks(PAGE, "sh")[0]
     printed = ""
     for line in lines.replace(HOST, upstream).splitlines():
         words = shlex.split(line)

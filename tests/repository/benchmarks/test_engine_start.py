@@ -135,3 +135,12 @@ def test_the_page_is_that_of_the_results(monkeypatch: pytest.MonkeyPatch) -> Non
     written = page.pages(json.loads(page.RESULTS.read_text()))
     stale = [path.name for path, text in written.items() if path.read_text() != text]
     assert not stale, "run: python benchmarks/engine_start/page.py"
+
+
+def test_the_first_screens_have_the_figures_of_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {row["cell"]: row for row in json.loads(load("page", monkeypatch).RESULTS.read_text())["cells"]}
+    starts = load("pictures.engine", monkeypatch).CASES
+    cold, warm, served = (f"{rows[start]['marks']['first token']:.0f}" for start in starts)
+    figures = f"{cold} with empty caches, {warm} with warm ones, {served} with kernels from precast"
+    assert figures in (ROOT / "README.md").read_text()
+    assert f"**{served} seconds instead of {warm}**" in (ROOT / "docs" / "README.md").read_text()
