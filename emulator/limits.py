@@ -40,7 +40,7 @@ def launch_problem(launch: Launch, target: str, static_shared: int) -> str | Non
     if not 1 <= math.prod(launch.cluster) <= _MOST_CLUSTER:
         return f"a cluster of {_by(launch.cluster)} blocks is launched, and {_MOST_CLUSTER} blocks are the most"
     if any(grid % cluster for grid, cluster in zip(launch.grid, launch.cluster, strict=True)):
-        return f"a grid of {_by(launch.grid)} blocks is no multiple of its clusters of {_by(launch.cluster)}"
+        return f"a grid of {_by(launch.grid)} blocks cannot be divided into clusters of {_by(launch.cluster)}"
     number = re.match(r"sm_(\d+)", target)
     most_shared = 1024 * _SHARED.get(int(number[1]), 1 << 20) if number else 1 << 30
     if (shared := static_shared + launch.shared) > most_shared:
