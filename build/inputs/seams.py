@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from precast.build.errors import ToolError
+from precast.kernels.authoring.extras import installing
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
@@ -47,7 +48,8 @@ def _file_digest(module: str) -> str:
     except ImportError:
         spec = None
     if spec is None or spec.origin is None:
-        raise ToolError(f"module {module} is not found: reinstall the distribution that declares it")
+        advice = installing(module) or "reinstall the distribution that declares it"
+        raise ToolError(f"module {module} is not found: {advice}")
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
