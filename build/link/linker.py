@@ -57,11 +57,11 @@ class Linker:
 
     def _check(self, library: bytes, symbol: str) -> None:
         """Refuse a library that brings others to the hosts that open it: a linker may have defaults of its own."""
-        known = {self._runtime.soname, "libtvm_ffi.so", *self._toolchain.release.libraries}
-        foreign = [name for name in elf.needed(library) if name not in known]
-        if found := [*foreign, *elf.search_paths(library)]:
+        expected = {self._runtime.soname, "libtvm_ffi.so", *self._toolchain.release.libraries}
+        foreign = [name for name in elf.needed(library) if name not in expected]
+        if added := [*foreign, *elf.search_paths(library)]:
             raise LinkError(
-                f"{self._toolchain.ld} added {', '.join(found)} to the library of {symbol}: use the distribution's"
+                f"{self._toolchain.ld} added {', '.join(added)} to the library of {symbol}: use the distribution's"
                 " linker (binutils), without a wrapper or a configuration that adds libraries or search paths"
             )
 
