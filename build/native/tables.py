@@ -1,26 +1,20 @@
-"""The tables that libprecast shares with the loader, as C: dtypes, and the numbers of a device's facts."""
+"""The table that libprecast shares with the loader, as C: the numbers of a device's facts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 
-from precast.loader.contract.abi.dlpack import CODES
-from precast.loader.contract.format.config import DTYPE_NAMES
 from precast.loader.machine.facts import ATTRIBUTES
 
 
 def tables() -> dict[str, str]:
     """The generated headers, by their names.
 
-    >>> '{"bf16", "bfloat16"}' in tables()["dtypes.h"], '{"multiprocessor_count", 16}' in tables()["attributes.h"]
-    (True, True)
+    >>> '{"multiprocessor_count", 16}' in tables()["attributes.h"]
+    True
     """
-    return {
-        "dtypes.h": _array("{ const char *word, *dtype; } DTYPES", DTYPE_NAMES.items()),
-        "dlpack_codes.h": _array("{ const char *word; int code; } DLPACK_CODES", CODES.items()),
-        "attributes.h": _array("{ const char *name; int number; } ATTRIBUTES", ATTRIBUTES.items()),
-    }
+    return {"attributes.h": _array("{ const char *name; int number; } ATTRIBUTES", ATTRIBUTES.items())}
 
 
 def _array(declaration: str, rows: Iterable[tuple[str, str | int]]) -> str:

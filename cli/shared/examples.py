@@ -38,7 +38,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast fetch hf://acme/kernels@v1.0/h200 -o cache",
     ),
     "merge": ("precast merge part1 part2 -o cache",),
-    "native": ("precast native -o libprecast",),
+    "native": (
+        "precast native -o libprecast",
+        "precast native cache --requests requests.yaml -t sm_90a -o kernels",
+    ),
     "list": ("precast list cache", "precast list cache --op scale --where dtype=bf16", "precast list"),
     "show": ("precast show cache 3f2a91c0", "precast show cache rmsnorm"),
     "explain": ("precast explain rmsnorm dtype=bf16 hidden=4096", "precast explain scale dtype=float32 -t sm_90a"),

@@ -40,10 +40,12 @@ class Kernel {
   std::unique_ptr<precast_kernel, void (*)(precast_kernel *)> kernel_;
 };
 
-class Caches {
+// A folder that `precast native CACHE --requests FILE` made.
+class Table {
  public:
-  explicit Caches(const char *search) : caches_(open(search), precast_close) {}
+  explicit Table(const char *folder) : table_(open(folder), precast_close) {}
 
+  // The kernel of a request, as the file of requests has it.
   Kernel get(const char *op, const char *config) const {
     precast_request request = {};
     request.size = sizeof request;
@@ -51,24 +53,21 @@ class Caches {
     request.config = config;
     precast_kernel *kernel = nullptr;
     char *error = nullptr;
-    precast_status status = precast_get(caches_.get(), &request, &kernel, &error);
+    precast_status status = precast_get(table_.get(), &request, &kernel, &error);
     check(status, error);
     return Kernel(kernel);
   }
 
  private:
-  static precast_caches *open(const char *search) {
-    precast_options options = {};
-    options.size = sizeof options;
-    options.search = search;
-    precast_caches *caches = nullptr;
+  static precast_table *open(const char *folder) {
+    precast_table *table = nullptr;
     char *error = nullptr;
-    precast_status status = precast_open(&options, &caches, &error);
+    precast_status status = precast_open(folder, nullptr, &table, &error);
     check(status, error);
-    return caches;
+    return table;
   }
 
-  std::unique_ptr<precast_caches, void (*)(precast_caches *)> caches_;
+  std::unique_ptr<precast_table, void (*)(precast_table *)> table_;
 };
 
 static_assert(sizeof(Argument) == sizeof(precast_value), "arguments are passed as an array of values");

@@ -1,6 +1,6 @@
-// Runs two kernels of a cache, one behind the other on a stream, without Python: out = 0.5 * rmsnorm(x) * weight.
+// Runs two kernels, one behind the other on a stream, without Python: out = 0.5 * rmsnorm(x) * weight.
 //
-// norm CACHE [ROWS]
+// norm FOLDER [ROWS]
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -78,11 +78,11 @@ double worst(const std::vector<Bfloat16> &x, const std::vector<Bfloat16> &weight
   return most;
 }
 
-int run(const char *search, int64_t rows) {
-  Caches caches(search);
+int run(const char *folder, int64_t rows) {
+  Table table(folder);
   Cuda cuda;
-  Kernel rmsnorm = caches.get("rmsnorm", R"({"dtype": "bfloat16", "hidden": 4096})");
-  Kernel scale = caches.get("scale", R"({"dtype": "bfloat16"})");
+  Kernel rmsnorm = table.get("rmsnorm", R"({"dtype": "bfloat16", "hidden": 4096})");
+  Kernel scale = table.get("scale", R"({"dtype": "bfloat16"})");
   std::printf("rmsnorm %s for %s\nscale   %s for %s\n", rmsnorm.config(), rmsnorm.target(), scale.config(), scale.target());
 
   Tensor x(cuda, {rows, kHidden}), weight(cuda, {kHidden}), out(cuda, {rows, kHidden}), flat(cuda, {rows * kHidden});
@@ -115,7 +115,7 @@ int run(const char *search, int64_t rows) {
 
 int main(int count, char **words) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: norm CACHE [ROWS]\n");
+    std::fprintf(stderr, "usage: norm FOLDER [ROWS]\n");
     return 2;
   }
   try {

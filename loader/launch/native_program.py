@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 
 from precast.loader.contract.format.artifact import Artifact
+from precast.loader.contract.format.program.program_code import program_code
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError, LaunchError, LoadError
 from precast.loader.launch.library import address_in
-from precast.loader.launch.program_code import program_code
 from precast.loader.machine.driver import LIBRARY
 from precast.loader.native._callpath import DRIVER_FUNCTIONS, open_program, ready_program
 from precast.loader.resolve.cache import Cache

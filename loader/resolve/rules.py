@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from precast.loader.import_lock import IMPORT_LOCK
-from precast.loader.machine.machine import Machine, version
+from precast.loader.machine.machine import Machine, Version, version
 from precast.loader.resolve.candidate import Candidate, Requirements
+
+if TYPE_CHECKING:
+    from precast.loader.contract.format.index import Runtime
 
 _CUDA = "cuda"  # the toolkit that the compiler's libraries were made with
 _CUDA_OF = "cuda["  # that of one host
-_FFI = "apache-tvm-ffi"
+FFI = "apache-tvm-ffi"
 
 
 def meaning(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
@@ -54,33 +57,32 @@ def host(candidate: Candidate, required: Requirements, machine: Machine) -> str 
 
 
 def glibc(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    needs = [_version(h.glibc) for h in (candidate.artifact.host, *_runtime_hosts(candidate)) if h is not None]
-    if needs and (machine.glibc is None or machine.glibc < max(needs)):
+    needed = needed_glibc(candidate)
+    if needed and (machine.glibc is None or machine.glibc < needed):
         here = f"this host has {version(machine.glibc)}" if machine.glibc else "this host has none"
-        return f"needs glibc {version(max(needs))}, {here}"
+        return f"needs glibc {version(needed)}, {here}"
     return None
 
 
 def runtime(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    if candidate.artifact.kind == "object" and not _runtime_hosts(candidate):
+    if candidate.artifact.kind == "object" and not runtimes_for(candidate):
         return "its cache has no runtime library for its host"
     return None
 
 
 def driver(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    for package, text in candidate.source.index.toolchain.items():
-        built = _version(text) if package == _CUDA or package.startswith(_CUDA_OF) else None
-        if built and machine.driver and machine.driver[0] < built[0]:
-            return f"made with CUDA {version(built)}, this driver is for CUDA {version(machine.driver)}"
+    built = needed_cuda(candidate)
+    if built and machine.driver and machine.driver[0] < built[0]:
+        return f"made with CUDA {version(built)}, this driver is for CUDA {version(machine.driver)}"
     return None
 
 
 def ffi_abi(candidate: Candidate, required: Requirements, machine: Machine) -> str | None:
-    built = candidate.source.index.toolchain.get(_FFI)
+    built = candidate.source.index.toolchain.get(FFI)
     if machine.tvm_ffi is None:
-        return f"needs {_FFI}, which is not installed"
+        return f"needs {FFI}, which is not installed"
     if built is not None and _version(built) != _version(machine.tvm_ffi):
-        return f"made with {_FFI} {built}, {machine.tvm_ffi} is installed"
+        return f"made with {FFI} {built}, {machine.tvm_ffi} is installed"
     return None
 
 
@@ -134,10 +136,22 @@ def _reasons(
     return tuple(map(on_one_line, reasons))
 
 
-def _runtime_hosts(candidate: Candidate) -> list[Any]:
+def needed_glibc(candidate: Candidate) -> Version | None:
+    """The oldest glibc that an artifact runs with; None where it needs none."""
+    hosts = (candidate.artifact.host, *[runtime.host for runtime in runtimes_for(candidate)])
+    return max((_version(host.glibc) for host in hosts if host is not None), default=None)
+
+
+def needed_cuda(candidate: Candidate) -> Version | None:
+    """The CUDA toolkit that the compiler's libraries were made with; of several, the newest."""
+    toolchain = candidate.source.index.toolchain.items()
+    return max((_version(text) for name, text in toolchain if name == _CUDA or name.startswith(_CUDA_OF)), default=None)
+
+
+def runtimes_for(candidate: Candidate) -> list[Runtime]:
+    """The runtime libraries of a cache for the host of an artifact; none for a cubin."""
     built = candidate.artifact.host
-    runtimes = candidate.source.index.runtimes
-    return [r.host for r in runtimes if built is not None and r.host.arch == built.arch]
+    return [r for r in candidate.source.index.runtimes if built is not None and r.host.arch == built.arch]
 
 
 @functools.lru_cache(maxsize=256)

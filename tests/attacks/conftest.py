@@ -1,4 +1,4 @@
-"""A cache to attack, and the check that an attack opened nothing. Each attack is made on both readers of caches."""
+"""A cache to attack, and the check that an attack opened nothing."""
 
 from __future__ import annotations
 
@@ -13,21 +13,15 @@ from precast.loader.launch.library import Libraries
 from precast.loader.machine.machine import Machine, Machines
 from tests.helpers.attacks import Fails, Refused
 from tests.helpers.loader_fixtures import Use, native, path, use
-from tests.helpers.native.libprecast import LibprecastReader, libprecast, program
 
-__all__ = ["libprecast", "native", "path", "program", "use"]
+__all__ = ["native", "path", "use"]
 
-PYTHON, LIBPRECAST = "python", "libprecast"
 CONFIG = {"dtype": "bf16"}
 
 
-@pytest.fixture(params=[PYTHON, LIBPRECAST])
-def get(request: pytest.FixtureRequest) -> Callable[..., str]:
-    """``loader.get`` of the op ``scale`` in a cache, and the same of libprecast: the key of what it gives."""
-    use: Use = request.getfixturevalue("use")
-    if request.param == LIBPRECAST:
-        reader: LibprecastReader = request.getfixturevalue("libprecast")
-        return lambda root, target="sm_90a": reader.ask(root, config=CONFIG, target=target).value()
+@pytest.fixture
+def get(use: Use) -> Callable[..., str]:
+    """``loader.get`` of the op ``scale`` in a cache: the key of what it gives."""
 
     def ask(root: Path, target: str = "sm_90a") -> str:
         use(root)
@@ -48,26 +42,9 @@ def fails(get: Callable[..., str]) -> Fails:
     return ask
 
 
-@pytest.fixture(params=[PYTHON, LIBPRECAST])
-def refused(request: pytest.FixtureRequest) -> Iterator[Refused]:
-    """Ask a cache for ``scale``: a typed error with these words is expected, and no library may be opened."""
-    if request.param == PYTHON:
-        yield request.getfixturevalue("refused_by_python")
-        return
-    reader: LibprecastReader = request.getfixturevalue("libprecast")
-
-    def ask(root: Path, *words: str, target: str = "sm_90a") -> loader.PrecastError:
-        with pytest.raises(loader.PrecastError) as caught:
-            reader.ask(root, config=CONFIG, target=target).value()
-        assert not reader.opened()
-        return _checked(caught.value, words)
-
-    yield ask
-
-
 @pytest.fixture
-def refused_by_python(use: Use) -> Iterator[Refused]:
-    """The same of the Python loader alone, also for a host that is described."""
+def refused(use: Use) -> Iterator[Refused]:
+    """Ask a cache for ``scale``, perhaps on another host: a typed error with these words, and no library is opened."""
     opened: list[str] = []
 
     def refuse(code: bytes, sha256: str, label: str) -> int:

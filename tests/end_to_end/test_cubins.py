@@ -19,7 +19,7 @@ from tests.aarch64.host_code import host_code
 from tests.end_to_end.conftest import USER_MODULE, Run, manifest
 from tests.helpers.caches import Native
 from tests.helpers.echo import needs_call_path
-from tests.helpers.native.libprecast import NO_CUDA_DEVICE, LibprecastReader, libprecast, program
+from tests.helpers.native.libprecast import NO_CUDA_DEVICE, LibprecastReader, frozen, libprecast, program, request
 
 __all__ = ["libprecast", "program"]
 
@@ -102,14 +102,15 @@ def test_it_is_resolved_on_another_processor(built: Path) -> None:
     assert found.chosen is not None and found.chosen.artifact.kind == "cubin", str(found)
 
 
-def test_programs_without_python_take_it(built: Path, libprecast: LibprecastReader) -> None:
+def test_programs_without_python_take_it(built: Path, tmp_path: Path, libprecast: LibprecastReader) -> None:
     """They open the cubin that the Python loader takes, and call it up to the driver."""
     cache = Cache(built)
     (op,) = cache.index.ops
     for artifact in cache.op(op).artifacts:
         config = {"dtype": artifact.config["dtype"]}
-        assert libprecast.ask(built, op, config).value() == artifact.key
-        called = libprecast.ask(built, op, config, command="call", arguments="n n f1.5")
+        folder = frozen(built, tmp_path / artifact.key, request(op, config))
+        assert libprecast.ask(folder, op, config).value() == artifact.key
+        called = libprecast.ask(folder, op, config, command="call", arguments="n n f1.5")
         assert called.status == NO_CUDA_DEVICE, called
 
 

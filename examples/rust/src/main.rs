@@ -1,11 +1,11 @@
-//! Runs two kernels of a cache, one behind the other on a stream, without Python: out = 0.5 * rmsnorm(x) * weight.
+//! Runs two kernels, one behind the other on a stream, without Python: out = 0.5 * rmsnorm(x) * weight.
 //!
-//! norm CACHE [ROWS]
+//! norm FOLDER [ROWS]
 mod cuda;
 mod precast;
 
 use cuda::Cuda;
-use precast::{Caches, Tensor, BFLOAT, CUDA};
+use precast::{Table, Tensor, BFLOAT, CUDA};
 use std::ffi::c_void;
 use std::time::Instant;
 use std::{env, process};
@@ -62,11 +62,11 @@ fn worst(x: &[u16], weight: &[u16], out: &[u16]) -> f64 {
     most
 }
 
-fn run(search: &str, rows: usize) -> Result<bool, String> {
-    let caches = Caches::open(search)?;
+fn run(folder: &str, rows: usize) -> Result<bool, String> {
+    let table = Table::open(folder)?;
     let cuda = Cuda::start()?;
-    let rmsnorm = caches.get("rmsnorm", r#"{"dtype": "bfloat16", "hidden": 4096}"#)?;
-    let scale = caches.get("scale", r#"{"dtype": "bfloat16"}"#)?;
+    let rmsnorm = table.get("rmsnorm", r#"{"dtype": "bfloat16", "hidden": 4096}"#)?;
+    let scale = table.get("scale", r#"{"dtype": "bfloat16"}"#)?;
     println!("rmsnorm {} for {}", rmsnorm.config(), rmsnorm.target());
     println!("scale   {} for {}", scale.config(), scale.target());
 
@@ -109,11 +109,11 @@ fn run(search: &str, rows: usize) -> Result<bool, String> {
 fn main() {
     let words: Vec<String> = env::args().collect();
     let rows = words.get(2).map_or(Some(64), |word| word.parse().ok());
-    let (Some(search), Some(rows)) = (words.get(1), rows) else {
-        eprintln!("usage: norm CACHE [ROWS]");
+    let (Some(folder), Some(rows)) = (words.get(1), rows) else {
+        eprintln!("usage: norm FOLDER [ROWS]");
         process::exit(2);
     };
-    match run(search, rows) {
+    match run(folder, rows) {
         Ok(true) => {}
         Ok(false) => process::exit(1),
         Err(error) => {

@@ -1,19 +1,9 @@
-//! precast.h in Rust: caches and kernels as values, errors as texts.
+//! precast.h in Rust: folders and kernels as values, errors as texts.
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null, null_mut};
 
 /// The version of the interface that this file was written for.
 pub const ABI: i32 = 1;
-
-#[repr(C)]
-struct RawOptions {
-    size: usize,
-    search: *const c_char,
-    pins: *const c_char,
-    tvm_ffi: *const c_char,
-    cuda: *const c_char,
-    zstd: *const c_char,
-}
 
 #[repr(C)]
 struct RawRequest {
@@ -23,7 +13,6 @@ struct RawRequest {
     problem: *const c_char,
     target: *const c_char,
     device: i32,
-    verified: i32,
 }
 
 /// DLPack's view of a tensor.
@@ -74,9 +63,9 @@ impl From<f64> for Value {
 extern "C" {
     fn precast_abi() -> i32;
     fn precast_free(text: *mut c_char);
-    fn precast_open(options: *const RawOptions, caches: *mut *mut c_void, error: *mut *mut c_char) -> i32;
-    fn precast_close(caches: *mut c_void);
-    fn precast_get(caches: *mut c_void, request: *const RawRequest, kernel: *mut *mut c_void, error: *mut *mut c_char) -> i32;
+    fn precast_open(folder: *const c_char, options: *const c_void, table: *mut *mut c_void, error: *mut *mut c_char) -> i32;
+    fn precast_close(table: *mut c_void);
+    fn precast_get(table: *mut c_void, request: *const RawRequest, kernel: *mut *mut c_void, error: *mut *mut c_char) -> i32;
     fn precast_release(kernel: *mut c_void);
     fn precast_config(kernel: *const c_void) -> *const c_char;
     fn precast_target(kernel: *const c_void) -> *const c_char;
@@ -100,32 +89,24 @@ fn c_text(text: &str) -> Result<CString, String> {
     CString::new(text).map_err(|_| "a text holds a null: remove it".to_string())
 }
 
-pub struct Caches(*mut c_void);
+/// A folder that `precast native CACHE --requests FILE` made.
+pub struct Table(*mut c_void);
 
-impl Caches {
-    /// Open the caches of a list of folders, with ':' between them.
-    pub fn open(search: &str) -> Result<Caches, String> {
-        let search = c_text(search)?;
-        // SAFETY: the structs are those of the header, and the texts live until the call ends.
+impl Table {
+    pub fn open(folder: &str) -> Result<Table, String> {
+        let folder = c_text(folder)?;
+        // SAFETY: the text lives until the call ends, and null options are allowed.
         unsafe {
             if precast_abi() < ABI {
                 return Err(format!("libprecast has interface {}, older than {ABI}: build a newer one", precast_abi()));
             }
-            let options = RawOptions {
-                size: size_of::<RawOptions>(),
-                search: search.as_ptr(),
-                pins: null(),
-                tvm_ffi: null(),
-                cuda: null(),
-                zstd: null(),
-            };
-            let (mut caches, mut error) = (null_mut(), null_mut());
-            check(precast_open(&options, &mut caches, &mut error), error)?;
-            Ok(Caches(caches))
+            let (mut table, mut error) = (null_mut(), null_mut());
+            check(precast_open(folder.as_ptr(), null(), &mut table, &mut error), error)?;
+            Ok(Table(table))
         }
     }
 
-    /// The variant of an op that serves a config, which is a JSON object, on the current device.
+    /// The kernel of a request, as the file of requests has it, on the current device.
     pub fn get(&self, op: &str, config: &str) -> Result<Kernel, String> {
         let (op, config) = (c_text(op)?, c_text(config)?);
         let request = RawRequest {
@@ -135,16 +116,15 @@ impl Caches {
             problem: null(),
             target: null(),
             device: 0,
-            verified: 0,
         };
         let (mut kernel, mut error) = (null_mut(), null_mut());
-        // SAFETY: the caches are open, and the request lives until the call ends.
+        // SAFETY: the table is open, and the request lives until the call ends.
         check(unsafe { precast_get(self.0, &request, &mut kernel, &mut error) }, error)?;
         Ok(Kernel(kernel))
     }
 }
 
-impl Drop for Caches {
+impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: it was opened, and is closed once; kernels of it stay good.
         unsafe { precast_close(self.0) }

@@ -1,9 +1,9 @@
 /* Host programs: what an object's host code does at a call, as data, and the code that does it.
  *
  * The code of a host program is made of an artifact's signature and program, by
- * precast.loader.launch.program_code or libprecast's program_code.c, and is opened here with the cubin that it
- * launches. host_program_call is then an entry as an object has one: it checks its arguments as an object does, in the
- * same words, and launches on the current stream of TVM-FFI's environment.
+ * precast.loader.contract.format.program.program_code, and is opened here with the cubin that it launches.
+ * host_program_call is then an entry as an object has one: it checks its arguments as an object does, in the same
+ * words, and launches on the current stream of TVM-FFI's environment.
  *
  * reader.c opens the code and trusts nothing in it, checks.c checks the arguments of a call, launches.c launches, and
  * device_code.c loads what is launched and knows contexts. They are part of the call path and of libprecast. Nothing

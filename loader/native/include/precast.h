@@ -1,9 +1,9 @@
 /* libprecast: kernels out of a precast cache, for programs without Python.
  *
- * A cache is a folder that `precast build` wrote. This library reads it, chooses the variant that serves a request on
- * this machine, opens it, and launches it on a stream. It decides as precast's Python loader does, and refuses what
- * that refuses. It needs libc alone; it opens libtvm_ffi.so (of the apache-tvm-ffi package), libcuda.so.1 and, for
- * compressed blobs, libzstd.so.1 while it runs.
+ * `precast native CACHE --requests FILE -o FOLDER` decides which kernel each request of a program gets, as precast's
+ * Python loader does, and writes a table of these decisions with the kernels beside it. This library reads the table,
+ * checks that a kernel runs on this machine, opens it, and launches it on a stream. It needs libc alone; it opens
+ * libtvm_ffi.so (of the apache-tvm-ffi package) and libcuda.so.1 while it runs.
  *
  * Each function that can fail returns a status, and puts a text into *error that ends with what to do. Give NULL for
  * error where the text is of no use; else free it with precast_free. On success *error is set to NULL.
@@ -11,8 +11,8 @@
  * Threads: every function may be called from any thread at any time, but for the release of an object that another
  * thread still uses. A launch takes no lock. After a fork, only a child that calls exec may go on.
  *
- * One process may hold caches that several versions of the compiler made. Opened libraries and device code stay open
- * until the process ends, since a stream may still run them. */
+ * One process may use folders with kernels of several versions of the compiler. Opened libraries and device code stay
+ * open until the process ends, since a stream may still run them. */
 #ifndef PRECAST_H
 #define PRECAST_H
 
@@ -33,10 +33,10 @@ PRECAST_API int32_t precast_abi(void);
 typedef enum {
   PRECAST_OK = 0,
   PRECAST_WRONG_REQUEST = 1,     /* a config, a target or an argument is not what is taken here */
-  PRECAST_CACHE_ERROR = 2,       /* a cache is missing, incomplete, or of a format that is not read here */
-  PRECAST_INTEGRITY_ERROR = 3,   /* bytes in a cache are not the bytes that its index promises */
-  PRECAST_OP_NOT_FOUND = 4,      /* no cache holds the op */
-  PRECAST_VARIANT_NOT_FOUND = 5, /* the op exists, and no variant fits; the text says why each one does not */
+  PRECAST_CACHE_ERROR = 2,       /* the folder is missing, incomplete, or of a format that is not read here */
+  PRECAST_INTEGRITY_ERROR = 3,   /* bytes in the folder are not those that its table promises */
+  PRECAST_OP_NOT_FOUND = 4,      /* the table has no request for the op */
+  PRECAST_VARIANT_NOT_FOUND = 5, /* the table lacks the request, or none of its kernels runs here; the text says why */
   PRECAST_LOAD_ERROR = 6,        /* the bytes are right, and yet they cannot be opened here */
   PRECAST_NO_CUDA_DEVICE = 7,    /* there is no usable CUDA device */
   PRECAST_WRONG_DEVICE = 8,      /* the kernel was built for another device than the one to launch on */
@@ -47,52 +47,45 @@ typedef enum {
 /* A text that this library returned. NULL is allowed. */
 PRECAST_API void precast_free(char *text);
 
-/* --- caches --- */
+/* --- folders --- */
 
-typedef struct precast_caches precast_caches;
+typedef struct precast_table precast_table;
 
-/* How caches are opened. Set size to sizeof(precast_options) and the rest to 0, then what is to differ. */
+/* How a folder is opened. Set size to sizeof(precast_options) and the rest to 0, then what is to differ. */
 typedef struct {
   size_t size;
-  const char *search;  /* folders of caches, ':' between them, the preferred first; NULL: PRECAST_CACHE_PATH */
-  const char *pins;    /* NAME=SHA256 of each index.json, or a file of such; NULL: PRECAST_PIN; "": no pins */
+  const char *sha256;  /* the digest that table.json must have, as `precast native` printed it; NULL: any */
   const char *tvm_ffi; /* the path of libtvm_ffi.so; NULL: PRECAST_TVM_FFI, else where the linker finds it */
   const char *cuda;    /* the path of libcuda.so.1; NULL: where the linker finds it */
-  const char *zstd;    /* the path of libzstd.so.1; NULL: where the linker finds it */
 } precast_options;
 
-/* Open caches for reading. It is an error if one of them cannot be used. NULL for options takes the environment's. */
-PRECAST_API precast_status precast_open(const precast_options *options, precast_caches **caches, char **error);
+/* Open a folder that `precast native CACHE` wrote. options may be NULL. */
+PRECAST_API precast_status precast_open(const char *folder, const precast_options *options, precast_table **table,
+                                        char **error);
 
-/* Kernels that were made from them stay good. NULL is allowed. */
-PRECAST_API void precast_close(precast_caches *caches);
+/* Kernels that were made from it stay good. NULL is allowed. */
+PRECAST_API void precast_close(precast_table *table);
 
 /* --- kernels --- */
 
 typedef struct precast_kernel precast_kernel;
 
-/* What is asked for. Set size to sizeof(precast_request) and the rest to 0, then what is asked. */
+/* What is requested: one of the requests that the folder was made for. Keys may have any order, and JSON any spaces;
+ * the values must be those of that request. Set size to sizeof(precast_request) and the rest to 0, then the request. */
 typedef struct {
   size_t size;
   const char *op;
   const char *config;  /* a JSON object such as {"dtype": "bfloat16", "hidden": 4096}; NULL: {} */
-  const char *problem; /* sizes by name, for a choice by measurements, such as {"m": 64}; NULL: none */
-  const char *target;  /* such as sm_90a: resolve for that architecture instead of a device; NULL: for a device */
+  const char *problem; /* sizes by name, such as {"m": 64}; NULL: none. One that the table lacks gets the kernel of the
+                        * smallest listed problem of which no size is smaller: every kernel of a config is right for any
+                        * problem, and the measurements say which is fast. */
+  const char *target;  /* such as sm_90a: a kernel for that architecture instead of a device's; NULL: for a device */
   int32_t device;      /* 1 more than the CUDA device's number; 0: the current context's device, else the first one */
-  int32_t verified;    /* not 0: only a variant that was verified on a GPU of this compute capability */
 } precast_request;
 
-/* A value of verified: a variant that was on no such GPU may have passed precast verify --emulate. */
-#define PRECAST_VERIFIED_EMULATED 2
-
-/* Find, check and open the variant that serves a request. The same request gives another object each time. */
-PRECAST_API precast_status precast_get(precast_caches *caches, const precast_request *request, precast_kernel **kernel,
+/* Look up, check and open the kernel of a request. The same request gives another object each time. */
+PRECAST_API precast_status precast_get(precast_table *table, const precast_request *request, precast_kernel **kernel,
                                        char **error);
-
-/* The decision that precast_get would make, as text: each candidate, of thousands the nearest, and why it was taken or
- * refused. */
-PRECAST_API precast_status precast_explain(precast_caches *caches, const precast_request *request, char **text,
-                                           char **error);
 
 /* NULL is allowed. */
 PRECAST_API void precast_release(precast_kernel *kernel);

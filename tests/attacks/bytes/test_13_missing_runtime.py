@@ -15,7 +15,6 @@ from precast import loader
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attacks import Refused, edit
 from tests.helpers.caches import Native, demo
-from tests.helpers.native.libprecast import LOAD_ERROR, LibprecastReader
 
 
 def test_none_in_the_index(path: Path, refused: Refused) -> None:
@@ -35,12 +34,6 @@ def mixed(native: Native, tmp_path: Path) -> Path:
     writer.runtimes.clear()
     writer.runtime(*native.runtime(7))
     return writer.write(tmp_path / "mixed")
-
-
-def test_another_library_as_runtime_of_libprecast(mixed: Path, libprecast: LibprecastReader) -> None:
-    answer = libprecast.ask(mixed, config={"dtype": "bf16"})
-    assert answer.status == LOAD_ERROR and "the dynamic linker refused precast:scale-" in answer.text
-    assert "libprecast-rt-0000000000000005.so" in answer.text
 
 
 def test_another_library_as_runtime(mixed: Path) -> None:

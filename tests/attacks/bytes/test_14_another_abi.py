@@ -20,5 +20,5 @@ def test_made_with_another(path: Path, refused: Refused, version: str) -> None:
 
 
 @pytest.mark.parametrize(("installed", "words"), [("0.3.1", "0.3.1 is installed"), (None, "which is not installed")])
-def test_another_is_installed(path: Path, refused_by_python: Refused, installed: str | None, words: str) -> None:
-    refused_by_python(path, words, host=replace(Machines().host, tvm_ffi=installed))
+def test_another_is_installed(path: Path, refused: Refused, installed: str | None, words: str) -> None:
+    refused(path, words, host=replace(Machines().host, tvm_ffi=installed))

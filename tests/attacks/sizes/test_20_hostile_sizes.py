@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests.helpers.caches import Native
-from tests.helpers.hostile.readers import in_libprecast, in_python
+from tests.helpers.hostile.readers import in_python
 from tests.helpers.hostile.sizes import CASES, HostileCache, honest_configs
-from tests.helpers.native.libprecast import reader_program
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +46,6 @@ def checked(result: dict[str, Any], words: str) -> None:
 def test_what_is_too_much_is_refused_at_once(native: Native, tmp_path: Path, case: HostileCache) -> None:
     root = case.make(native, tmp_path / "cache")
     checked(in_python(case, root), WORDS[case.name])
-    checked(in_libprecast(case, root, reader_program(tmp_path, plain=True)), WORDS[case.name])
 
 
 def test_what_is_large_and_honest_is_served(native: Native, tmp_path: Path) -> None:
@@ -56,8 +54,6 @@ def test_what_is_large_and_honest_is_served(native: Native, tmp_path: Path) -> N
     result = in_python(case, root)
     assert len(result["answer"]) == 12 and result["seconds"] < SECONDS, result
     assert result["again"] < 0.05, "a further request is a lookup"
-    result = in_libprecast(case, root, reader_program(tmp_path, plain=True))
-    assert len(result["answer"]) == 64 and result["seconds"] < SECONDS, result
 
 
 def test_each_case_is_tested() -> None:

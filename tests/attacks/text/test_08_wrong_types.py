@@ -14,8 +14,6 @@ from typing import Any
 from precast import loader
 from precast.loader.contract.format.index import Index
 from precast.loader.contract.format.op_reader import OpReader
-from tests.helpers.attacks import edit, forge
-from tests.helpers.native.libprecast import LibprecastReader
 
 VALUES: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", "\ud800", [], [None], {}, {"a": None}, [[]], 2**70)
 FREE = ("provenance", "evidence", "doc", "default", "config", "value")  # may hold anything, or anything plain
@@ -85,25 +83,3 @@ def test_roots_that_are_no_objects() -> None:
             except loader.PrecastError:
                 continue
             raise AssertionError(f"{value!r} was read")
-
-
-def test_the_index_in_libprecast(path: Path, libprecast: LibprecastReader) -> None:
-    def read(text: bytes) -> None:
-        (path / "index.json").write_bytes(text)
-        libprecast.ask(path, command="open").value()
-
-    assert attack(json.loads((path / "index.json").read_bytes()), read) > 200
-
-
-def test_an_op_in_libprecast(path: Path, libprecast: LibprecastReader) -> None:
-    data = json.loads((path / "ops" / "scale.json").read_bytes())
-    data["artifacts"] = data["artifacts"][:1]
-    edit(path / "index.json", lambda index: index["ops"]["scale"].update(artifacts=1))
-
-    def read(text: bytes) -> None:
-        forge(path, "scale", text)
-        told = libprecast.ask(path, config={"dtype": "bf16"}, command="explain").value()
-        if " was left out: " in told:  # the artifact, of which get knows nothing then
-            raise loader.CacheError(told)
-
-    assert attack(data, read) > 400

@@ -23,7 +23,6 @@ from tests.helpers.attacks import Refused, forge_op
 from tests.helpers.caches import HOST, Native
 from tests.helpers.gpu.programs import PROGRAM, SIGNATURE
 from tests.helpers.loader_fixtures import Use
-from tests.helpers.native.libprecast import LibprecastReader
 
 CONFIG = {"dtype": "bf16"}
 HERE = Machine(arch=HOST.arch, glibc=(2, 36), tvm_ffi="0.1.15", capability=Capability(9, 0))
@@ -119,15 +118,8 @@ Opens = Callable[[Path], str]
 
 
 @pytest.fixture
-def libprecast_opens(native: Native, libprecast: LibprecastReader) -> Opens:
+def opens(native: Native, use: Use, monkeypatch: pytest.MonkeyPatch) -> Opens:
     """Open ``scale`` for a machine whose driver is a stand-in: the key of what is given."""
-    driver = str(native.launches())
-    return lambda root: libprecast.ask(root, config=CONFIG, target=None, cuda=driver).value()
-
-
-@pytest.fixture
-def python_opens(native: Native, use: Use, monkeypatch: pytest.MonkeyPatch) -> Opens:
-    """The same of the Python loader."""
     monkeypatch.setattr(native_program, "LIBRARY", str(native.launches()))
 
     def ask(root: Path) -> str:
@@ -135,13 +127,6 @@ def python_opens(native: Native, use: Use, monkeypatch: pytest.MonkeyPatch) -> O
         return loader.get("scale", CONFIG, target="sm_90a").artifact.key
 
     return ask
-
-
-@pytest.fixture(params=["python_opens", "libprecast_opens"])
-def opens(request: pytest.FixtureRequest) -> Opens:
-    """Each of both."""
-    found: Opens = request.getfixturevalue(request.param)
-    return found
 
 
 def argument(place: int, **fields: Any) -> Callable[[Row], None]:

@@ -1,14 +1,17 @@
-"""The examples in C++ and Rust are built as their page says; without a GPU and of a damaged cache they say why not."""
+"""The examples in C++ and Rust are built as their page says; without a GPU and of a damaged folder they say why not."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from precast.build.native.requests_file import read_requests
 from precast.build.plan.planner import plan_of_files
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
@@ -41,20 +44,20 @@ def example(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytes
 
 
 @pytest.mark.slow
-def test_without_a_gpu(example: Path, path: Path) -> None:
+def test_without_a_gpu(example: Path, folder: Path) -> None:
     if not no_device():
         pytest.skip("this machine has a GPU: tests/gpu runs the examples on it")
-    done = subprocess.run([example, path], capture_output=True, text=True, check=False)
+    done = subprocess.run([example, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: libcuda.so.1 is not installed") or "CUDA device" in done.stderr
 
 
 @pytest.mark.slow
-def test_a_damaged_cache(example: Path, path: Path) -> None:
-    (path / "index.json").write_text("{")
-    done = subprocess.run([example, path], capture_output=True, text=True, check=False)
+def test_a_damaged_folder(example: Path, folder: Path) -> None:
+    (folder / "table.json").write_text("{")
+    done = subprocess.run([example, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {path}/index.json: not JSON") and "Rebuild or reinstall" in done.stderr
+    assert done.stderr.startswith(f"error: {folder}/table.json: not JSON") and "make the folder again" in done.stderr
 
 
 def test_wrong_words(example: Path) -> None:
@@ -64,5 +67,10 @@ def test_wrong_words(example: Path) -> None:
 
 @pytest.mark.slow
 def test_the_manifest_of_the_examples() -> None:
+    """It builds what the programs request."""
     plan = plan_of_files([ROOT / "examples" / "native.yaml"])
-    assert {variant.op for variant in plan.variants} == {"rmsnorm", "scale"}
+    requests, _ = read_requests(ROOT / "examples" / "native_requests.yaml")
+    assert {variant.op for variant in plan.variants} == {one.op for one in requests} == {"rmsnorm", "scale"}
+    for program in ("cpp/norm.cpp", "rust/src/main.rs"):
+        texts = re.findall(r"{.*?}", (ROOT / "examples" / program).read_text())
+        assert all(json.dumps(one.config) in texts for one in requests)

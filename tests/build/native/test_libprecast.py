@@ -17,8 +17,8 @@ from precast.build.errors import OutputError
 from precast.build.link import elf
 from precast.build.native.libprecast import HEADER, abi, write_library
 from precast.loader.resolve.cache import Cache
-from tests.helpers.caches import CacheWriter, Native, artifact, demo, echo_cache
-from tests.helpers.native.libprecast import LibprecastReader, has_sanitizers
+from tests.helpers.caches import Native, demo, echo_cache
+from tests.helpers.native.libprecast import frozen, has_sanitizers, request
 from tests.helpers.native.libprecast_api import (
     LAUNCH_ERROR,
     CallFailed,
@@ -97,8 +97,8 @@ def test_gcc_has_sanitizers(tmp_path: Path) -> None:
         pytest.skip("gcc has no sanitizers here: apt-get install libgcc-dev, or your system's package of libasan")
 
 
-def test_a_kernel_is_called(library: Library, native: Native, path: Path) -> None:
-    caches = library.open(path, cuda=native.driver())
+def test_a_kernel_is_called(library: Library, native: Native, folder: Path) -> None:
+    caches = library.open(folder, cuda=native.driver())
     kernel = library.get(caches, config=FLOAT32)
     x, y = Vector(1, 2, 3), Vector(0, 0, 0)
     library.call(kernel, x.value(), y.value(), real(2.5))
@@ -110,8 +110,8 @@ def test_a_kernel_is_called(library: Library, native: Native, path: Path) -> Non
     assert not [one for one in open_libraries() if one.startswith("/proc/self/fd/")], "another file may have the number"
 
 
-def test_what_a_kernel_says_of_itself(library: Library, native: Native, path: Path) -> None:
-    caches = library.open(path, cuda=native.driver())
+def test_what_a_kernel_says_of_itself(library: Library, native: Native, path: Path, folder: Path) -> None:
+    caches = library.open(folder, cuda=native.driver())
     kernel = library.get(caches, config={"dtype": "torch.bfloat16", "threads": 128})
     row = next(a for a in Cache(path).op("scale").artifacts if a.key == library.c.precast_key(kernel).decode())
     assert json.loads(library.c.precast_config(kernel)) == {"dtype": "bfloat16", "layout": "row", "threads": 128}
@@ -119,8 +119,8 @@ def test_what_a_kernel_says_of_itself(library: Library, native: Native, path: Pa
     assert library.c.precast_target(kernel) == b"sm_90a"
 
 
-def test_a_wrong_call(library: Library, native: Native, path: Path) -> None:
-    kernel = library.get(library.open(path, cuda=native.driver()), config=FLOAT32)
+def test_a_wrong_call(library: Library, native: Native, folder: Path) -> None:
+    kernel = library.get(library.open(folder, cuda=native.driver()), config=FLOAT32)
     x, bare = Vector(1), Vector(1, strides=False)
     with pytest.raises(loader.ConfigError, match=r"takes 3 arguments \(x, y, factor\), not 1: give each once"):
         library.call(kernel, x.value())
@@ -133,11 +133,15 @@ def test_a_wrong_call(library: Library, native: Native, path: Path) -> None:
     assert caught.value.args[0] == LAUNCH_ERROR
 
 
+def echoing(library: Library, native: Native, folder: Path) -> ctypes.c_void_p:
+    """A folder of the kernel that raises what it was given."""
+    cache, _ = echo_cache(native, folder / "echo")
+    return library.open(frozen(cache.path, folder / "frozen", request("echo")), cuda=native.driver())
+
+
 def test_every_kind_of_argument_and_the_names_in_an_error(library: Library, native: Native, tmp_path: Path) -> None:
     """The entry raises what it was given; ``argument #1`` has the name that the signature has there."""
-    cache, _ = echo_cache(native, tmp_path / "echo")
-    caches = library.open(cache.path, cuda=native.driver())
-    kernel = library.get(caches, "echo")
+    kernel = library.get(echoing(library, native, tmp_path), "echo")
     x = Vector(1, 2)
     with pytest.raises(CallFailed) as caught:
         library.call(kernel, integer(11), x.value(), several(integer(7), several(real(0.5), integer(1, kind=2))))
@@ -155,8 +159,7 @@ def test_every_kind_of_argument_and_the_names_in_an_error(library: Library, nati
 
 def test_the_stream_is_in_the_environment(library: Library, native: Native, tmp_path: Path) -> None:
     """A tensor on a device is described with the stream that the environment has for that device."""
-    cache, _ = echo_cache(native, tmp_path / "echo")
-    kernel = library.get(library.open(cache.path, cuda=native.driver()), "echo")
+    kernel = library.get(echoing(library, native, tmp_path), "echo")
     x = Vector(1)
     x.tensor.device_type, x.tensor.device = 2, 1
     with pytest.raises(CallFailed, match=r"on 2:1 of .* stream 0x5150"):
@@ -165,19 +168,19 @@ def test_the_stream_is_in_the_environment(library: Library, native: Native, tmp_
         library.call(kernel, integer(11), x.value(), integer(0))
 
 
-def test_a_target_is_checked_at_the_first_call(library: Library, native: Native, path: Path) -> None:
+def test_a_target_is_checked_at_the_first_call(library: Library, native: Native, folder: Path) -> None:
     x = Vector(1)
-    resolved = library.get(library.open(path, cuda=native.driver()), config=FLOAT32, target=b"sm_100a")
+    resolved = library.get(library.open(folder, cuda=native.driver()), config=FLOAT32, target=b"sm_100a")
     with pytest.raises(CallFailed, match=r"scale is built for sm_100a, and device 0 is 9\.0"):
         library.call(resolved, x.value(), x.value(), real(1))
-    resolved = library.get(library.open(path, cuda="no-libcuda.so"), config=FLOAT32, target=b"sm_90a")
+    resolved = library.get(library.open(folder, cuda="no-libcuda.so"), config=FLOAT32, target=b"sm_90a")
     with pytest.raises(loader.NoCudaDevice, match="is loaded, but there is no CUDA device to launch it on"):
         library.call(resolved, x.value(), x.value(), real(1))
 
 
-def test_devices(library: Library, native: Native, path: Path) -> None:
+def test_devices(library: Library, native: Native, folder: Path) -> None:
     """The stand-in's second device is a Blackwell."""
-    caches = library.open(path, cuda=native.driver())
+    caches = library.open(folder, cuda=native.driver())
     assert library.c.precast_target(library.get(caches, config=FLOAT32, device=1)) == b"sm_90a"
     assert library.c.precast_target(library.get(caches, config=FLOAT32, device=2)) == b"sm_100a"
     with pytest.raises(loader.NoCudaDevice, match="there is no CUDA device 2: this process sees 2"):
@@ -186,21 +189,27 @@ def test_devices(library: Library, native: Native, path: Path) -> None:
         library.get(caches, config=FLOAT32, device=1, target=b"sm_90a")
 
 
-def test_caches_of_several_compilers(library: Library, native: Native, tmp_path: Path) -> None:
+def test_folders_of_several_compilers(library: Library, native: Native, tmp_path: Path) -> None:
     """Each binds to its own runtime; one of the same name with another content is refused."""
-    one, other = (demo(native, name=f"demo{n}", factor=n).write(tmp_path / str(n)) for n in (11, 13))
-    kernels = [library.get(library.open(root, cuda=native.driver()), "twice", target=b"sm_90") for root in (one, other)]
+    one, other = (
+        frozen(demo(native, factor=n).write(tmp_path / str(n)), tmp_path / f"{n}-frozen", request("twice"))
+        for n in (11, 13)
+    )
+    kernels = [
+        library.get(library.open(root, cuda=native.driver()), "twice", target=b"sm_90a") for root in (one, other)
+    ]
     assert all(kernel.value for kernel in kernels)
     liar = demo(native, name="liar", factor=11)
     soname, _ = native.runtime(11)
     liar.runtimes.clear()
     liar.runtime(soname, native.runtime(17)[1])
+    root = frozen(liar.write(tmp_path / "liar"), tmp_path / "liar-frozen", request(config=BFLOAT16))
     with pytest.raises(loader.LoadError, match="differs from the one of that name that is already open"):
-        library.get(library.open(liar.write(tmp_path / "liar")), config=BFLOAT16, target=b"sm_90a")
+        library.get(library.open(root), config=BFLOAT16, target=b"sm_90a")
 
 
-def test_threads(library: Library, native: Native, path: Path) -> None:
-    caches, failures = library.open(path, cuda=native.driver()), []
+def test_threads(library: Library, native: Native, folder: Path) -> None:
+    caches, failures = library.open(folder, cuda=native.driver()), []
 
     def work(number: int) -> None:
         try:
@@ -221,8 +230,8 @@ def test_threads(library: Library, native: Native, path: Path) -> None:
     assert not failures
 
 
-def test_requests_that_are_none(library: Library, native: Native, path: Path) -> None:
-    caches = library.open(path, cuda=native.driver())
+def test_requests_that_are_none(library: Library, native: Native, folder: Path) -> None:
+    caches = library.open(folder, cuda=native.driver())
     with pytest.raises(loader.ConfigError, match="names no op"):
         library.get(caches, None)
     with pytest.raises(loader.ConfigError, match="-1 is not a device"):
@@ -234,33 +243,28 @@ def test_requests_that_are_none(library: Library, native: Native, path: Path) ->
         library.get(caches, config=FLOAT32, problem=b'{"m": -1}')
     with pytest.raises(loader.ConfigError, match=r"set it to sizeof\(precast_request\)"):
         library.get(caches, config=FLOAT32, size=0)
-    with pytest.raises(loader.ConfigError, match="there is no cache to open"):
-        library.open("::")
+    with pytest.raises(loader.ConfigError, match="there is no folder to open"):
+        library.open("")
 
 
-def test_a_newer_program(library: Library, native: Native, path: Path) -> None:
+def test_a_newer_program(library: Library, native: Native, folder: Path) -> None:
     """What it does not ask for may be unknown here; what it asks for may not."""
 
     class Newer(ctypes.Structure):
         _fields_ = (("known", Request), ("more", ctypes.c_void_p))
 
-    caches = library.open(path, cuda=native.driver())
-    known = Request(size=ctypes.sizeof(Newer), op=b"scale", config=b'{"dtype": "bf16"}')
+    caches = library.open(folder, cuda=native.driver())
+    known = Request(size=ctypes.sizeof(Newer), op=b"scale", config=b'{"dtype": "float32"}')
     for more, status in ((None, 0), (1, 1)):
         kernel = ctypes.c_void_p()
         asked = Newer(known=known, more=more)
         assert library.c.precast_get(caches, ctypes.byref(asked), ctypes.byref(kernel), None) == status
-    assert ctypes.sizeof(Options) == 48 and ctypes.sizeof(Request) == 48
+    assert ctypes.sizeof(Options) == 32 and ctypes.sizeof(Request) == 48
 
 
-def test_libraries_that_are_not_there(libprecast: LibprecastReader, path: Path, native: Native) -> None:
-    answer = libprecast.ask(path, config=BFLOAT16, zstd="no-such-libzstd.so")
-    assert answer.status == 6 and "no-such-libzstd.so is not installed, and this cache is compressed" in answer.text
-
-
-def test_another_tvm_ffi(library: Library, tmp_path: Path, path: Path) -> None:
+def test_another_tvm_ffi(library: Library, tmp_path: Path, folder: Path) -> None:
     with pytest.raises(loader.VariantNotFound, match="needs apache-tvm-ffi, which is not installed"):
-        library.get(library.open(path, tvm_ffi=tmp_path / "none.so"), config=BFLOAT16, target=b"sm_90a")
+        library.get(library.open(folder, tvm_ffi=tmp_path / "none.so"), config=BFLOAT16, target=b"sm_90a")
     other = tmp_path / "other.c"
     names = (
         "EnvSetStream", "EnvGetStream", "ErrorSetRaisedFromCStr", "ErrorMoveFromRaised", "ObjectDecRef",
@@ -271,14 +275,5 @@ def test_another_tvm_ffi(library: Library, tmp_path: Path, path: Path) -> None:
         + "".join(f"int TVMFFI{name}(void) {{ return -1; }}\n" for name in names)
     )
     subprocess.run(["gcc", "-shared", "-fPIC", other, "-o", tmp_path / "other.so"], check=True)
-    with pytest.raises(loader.VariantNotFound, match=r"made with apache-tvm-ffi 0\.1\.15, 0\.3\.1 is installed"):
-        library.get(library.open(path, tvm_ffi=tmp_path / "other.so"), config=BFLOAT16, target=b"sm_90a")
-
-
-def test_a_cubin_for_tools_alone(library: Library, native: Native, tmp_path: Path) -> None:
-    writer = CacheWriter(name="cubins")
-    writer.runtime(*native.runtime())
-    config = {**BFLOAT16, "layout": "row", "threads": 1}
-    writer.op("scale", [artifact(writer.keep(b"code"), config, kind="cubin", host=None, symbol="k")])
-    with pytest.raises(loader.VariantNotFound, match="a cubin without a host program"):
-        library.get(library.open(writer.write(tmp_path / "cubins")), config=BFLOAT16, target=b"sm_90a")
+    with pytest.raises(loader.VariantNotFound, match=r"made with apache-tvm-ffi 0\.1, 0\.3\.1 is installed"):
+        library.get(library.open(folder, tvm_ffi=tmp_path / "other.so"), config=BFLOAT16, target=b"sm_90a")

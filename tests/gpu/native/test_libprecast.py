@@ -1,21 +1,25 @@
-"""libprecast on this GPU: it chooses what the Python loader chooses, and programs without Python compute right."""
+"""libprecast on this GPU: a frozen folder serves what the Python loader does, and programs without Python are right."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from precast import loader
+from precast.build.native.frozen_table import freeze, write_table
 from precast.build.native.libprecast import write_library
 from precast.kernels.authoring.launching.bound_call import bound
 from precast.loader.contract.format.config import to_json
+from precast.loader.resolve.candidate import Request
 from tests.gpu import variants
 from tests.helpers.attacks import keep_cubins
 from tests.helpers.caches import ffi_folder
+from tests.helpers.native.libprecast import request
 from tests.helpers.native.libprecast_api import Library, real, tensor, value_of
 from tests.helpers.source_tree import ROOT
 
@@ -31,32 +35,48 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+EXAMPLES = [request("rmsnorm", {"dtype": "bfloat16", "hidden": 4096}), request(config={"dtype": "bfloat16"})]
+
+
+def frozen_here(caches: list[Path], folder: Path, requests: Iterable[Request]) -> Path:
+    """What ``precast native`` makes for this GPU."""
+    write_table(freeze(caches, requests, [loader.current_session().machines.on()]), folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
-def search() -> str:
-    return ":".join(str(found.path) for found in loader.caches())
+def caches() -> list[Path]:
+    return [found.path for found in loader.caches() if found.path]
 
 
-def test_the_same_choices(files: Path, search: str) -> None:
-    """For the device, with the driver's answers: every variant that serves here, asked for by its whole config."""
-    library = Library(files / "lib" / "libprecast.so")
-    caches, asked = library.open(search), 0
+@pytest.fixture(scope="module")
+def folder(caches: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return frozen_here(caches, tmp_path_factory.mktemp("frozen") / "kernels", EXAMPLES)
+
+
+def test_the_same_choices(files: Path, caches: list[Path], tmp_path: Path) -> None:
+    """For the device, with the driver's answers: every variant that serves here, requested by its whole config."""
+    wanted = {}
     for op in loader.ops():
         for config in {str(v.config): v.config for v in loader.variants(op)}.values():
             taken = [one.candidate.artifact for one in loader.explain(op, config).accepted]
-            if not taken:
-                continue
-            kernel = library.get(caches, op, {name: to_json(value) for name, value in config.items()})
-            assert library.c.precast_key(kernel).decode() == taken[0].key
-            library.c.precast_release(kernel)
-            asked += 1
-    assert asked > 0
+            if taken:
+                plain = {name: to_json(value) for name, value in config.items()}
+                wanted[taken[0].key] = request(op, plain)
+    assert wanted
+    library = Library(files / "lib" / "libprecast.so")
+    table = library.open(frozen_here(caches, tmp_path / "kernels", wanted.values()))
+    for key, one in wanted.items():
+        kernel = library.get(table, one.op, one.config)
+        assert library.c.precast_key(kernel).decode() == key
+        library.c.precast_release(kernel)
 
 
-def test_a_launch_on_a_stream(files: Path, search: str) -> None:
+def test_a_launch_on_a_stream(files: Path, folder: Path) -> None:
     import torch
 
     library = Library(files / "lib" / "libprecast.so")
-    kernel = library.get(library.open(search), config={"dtype": "bfloat16"})
+    kernel = library.get(library.open(folder), config={"dtype": "bfloat16"})
     stream = torch.cuda.Stream()
     x, out = torch.randn(4096, device="cuda").bfloat16(), torch.zeros(4096, device="cuda").bfloat16()
     stream.wait_stream(torch.cuda.current_stream())
@@ -69,25 +89,26 @@ CUBINS = [(op, v) for op, v in variants.all_runnable() if v.artifact.kind == "cu
 
 
 @pytest.fixture(scope="module")
-def cubins(tmp_path_factory: pytest.TempPathFactory) -> str:
+def cubins(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The caches that have cubins, without their objects."""
     folder = tmp_path_factory.mktemp("cubins")
     places = sorted({v.source.precedence for _, v in CUBINS})
     for place in places:
         shutil.copytree(loader.caches()[place].path, folder / str(place))
         keep_cubins(folder / str(place))
-    return ":".join(str(folder / str(place)) for place in places)
+    return [folder / str(place) for place in places]
 
 
 @pytest.mark.parametrize("case", CUBINS, ids=variants.name)
-def test_a_cubin_gives_the_bits_of_the_object(case: Any, files: Path, cubins: str) -> None:
+def test_a_cubin_gives_the_bits_of_the_object(case: Any, files: Path, cubins: list[Path], tmp_path: Path) -> None:
     """At any problem that the author named: tensor maps, clusters, several kernels in a call."""
     import torch
 
     op, variant = case
     declaration, config = variants.declared(op), variant.artifact.config
     library = Library(files / "lib" / "libprecast.so")
-    mine = library.get(library.open(cubins), op, {name: to_json(value) for name, value in config.items()})
+    plain = {name: to_json(value) for name, value in config.items()}
+    mine = library.get(library.open(frozen_here(cubins, tmp_path / "kernels", [request(op, plain)])), op, plain)
     assert library.c.precast_key(mine).decode() == variant.artifact.key
     theirs = loader.get(op, dict(config))
     assert theirs.artifact.kind == "object" and declaration.problems and declaration.inputs
@@ -108,25 +129,25 @@ def test_a_cubin_gives_the_bits_of_the_object(case: Any, files: Path, cubins: st
 
 @pytest.mark.parametrize("kind", ["object", "cubin"])
 @pytest.mark.parametrize("example", ["cpp", "rust"])
-def test_the_examples(files: Path, search: str, tmp_path: Path, example: str, kind: str, request: Any) -> None:
+def test_the_examples(files: Path, folder: Path, cubins: list[Path], tmp_path: Path, example: str, kind: str) -> None:
     tool, install = {"cpp": ("g++", "apt-get install g++"), "rust": ("cargo", "https://rustup.rs")}[example]
     if subprocess.run([shutil.which(tool) or "false", "--version"], capture_output=True, check=False).returncode:
         pytest.skip(f"{tool} is not installed, or does not run: {install}")
-    folder = tmp_path / example
-    shutil.copytree(ROOT / "examples" / example, folder)
+    source = tmp_path / example
+    shutil.copytree(ROOT / "examples" / example, source)
     libraries = ffi_folder()
     commands = {
         "cpp": ["make", f"PRECAST={files}", f"DLPACK={libraries / 'include'}"],
         "rust": ["env", f"PRECAST={files}", "cargo", "build", "--release", "--offline"],
     }
-    subprocess.run(commands[example], cwd=folder, check=True, capture_output=True)
-    program = folder / {"cpp": "norm", "rust": "target/release/norm"}[example]
+    subprocess.run(commands[example], cwd=source, check=True, capture_output=True)
+    program = source / {"cpp": "norm", "rust": "target/release/norm"}[example]
     if kind == "cubin":
         if not any(op == "rmsnorm" and v.artifact.config["hidden"] == 4096 for op, v in CUBINS):
             pytest.skip("the kit has no cubins: add a cache of tests/gpu/both.yaml")
-        search = request.getfixturevalue("cubins")
+        folder = frozen_here(cubins, tmp_path / "kernels", EXAMPLES)
     ffi = f"PRECAST_TVM_FFI={libraries / 'lib' / 'libtvm_ffi.so'}"
-    done = subprocess.run(["env", ffi, program, search, "1000"], capture_output=True, text=True, check=False)
+    done = subprocess.run(["env", ffi, program, folder, "1000"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "1000 rows: the greatest relative difference" in done.stdout, (
         done.stdout + done.stderr
     )

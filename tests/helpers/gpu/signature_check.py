@@ -12,9 +12,9 @@ from precast.loader.contract.abi.dlpack import DEVICES
 from precast.loader.contract.abi.tvm_ffi_abi import limits
 from precast.loader.contract.format.program.call_leaves import DrawnTensor
 from precast.loader.contract.format.program.expression import wrapped
+from precast.loader.contract.format.program.program_code import calling
 from precast.loader.contract.format.signature import Argument, Dim, Signature
 from precast.loader.errors import LaunchError
-from precast.loader.launch.program_code import calling
 
 _INTEGERS = {f"{kind}int{bits}": (kind, bits) for kind in ("", "u") for bits in (8, 16, 32, 64)}
 _REAL = {"float16": "e", "float32": "f", "float64": "d"}

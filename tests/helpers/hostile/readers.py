@@ -1,16 +1,14 @@
-"""What the first ``get`` of a cache costs a reader: seconds of the processor, and memory, in a process of its own."""
+"""What the first ``get`` of a cache costs: seconds of the processor, and memory, in a process of its own."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from tests.helpers.hostile.sizes import HostileCache
-from tests.helpers.native.libprecast import LibprecastReader
 
 LIMIT = 400.0  # seconds
 TARGET = "sm_90a"
@@ -59,26 +57,3 @@ def in_python(case: HostileCache, root: Path) -> dict[str, Any]:
         return {"seconds": 0.0, "memory": 0, "again": 0.0, "answer": done.stderr[-300:]}
     result: dict[str, Any] = json.loads(done.stdout)
     return result
-
-
-def in_libprecast(case: HostileCache, root: Path, program: Path) -> dict[str, Any]:
-    """The same of libprecast."""
-    reader = LibprecastReader(program)
-    reader.ask(root / "none", op=case.op)  # the process has started
-    assert reader._process is not None
-    status = Path(f"/proc/{reader._process.pid}/status")
-    before, begun = _peak(status), _processor(status.with_name("stat"))
-    answer = reader.ask(root, op=case.op, config=case.config, problem=case.problem, target=TARGET)
-    seconds, memory = _processor(status.with_name("stat")) - begun, _peak(status) - before
-    reader.close()
-    return {"seconds": seconds, "memory": memory, "again": 0.0, "answer": answer.text[:4000]}
-
-
-def _peak(status: Path) -> int:
-    return int(status.read_text().split("VmHWM:")[1].split()[0]) << 10
-
-
-def _processor(stat: Path) -> float:
-    """The seconds of the processor that a process took so far."""
-    user, system = stat.read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,8 +16,11 @@ import pytest
 
 from precast import loader
 from precast.build.native import libprecast as libprecast_module
+from precast.build.native.frozen_table import freeze, write_table
 from precast.build.native.libprecast import COMPILE, HEADER, compile_sources, sources, write_library
 from precast.build.native.tables import tables
+from precast.loader.machine.machine import Machines
+from precast.loader.resolve.candidate import Request
 from tests.helpers.caches import NATIVE, ffi_folder
 from tests.helpers.native.compiled import kept
 
@@ -61,37 +64,22 @@ class LibprecastReader:
 
     def ask(
         self,
-        root: Path | str,
+        folder: Path | str,
         op: str = "scale",
         config: Mapping[str, Any] | str | None = None,
         *,
         command: str = "get",
         target: str | None = "sm_90a",
-        problem: Mapping[str, int] | None = None,
-        pins: str = " ",
+        problem: Mapping[str, int] | str | None = None,
+        sha256: str = "",
         cuda: Path | str = "no-such-libcuda.so",
-        zstd: str = "",
         device: int = 0,
-        verified: bool | str = False,
         arguments: str = "",
     ) -> Answer:
-        """Open a cache, ask it, close it; with the command ``call``, call what it gives, as ``reader.c`` says."""
+        """Open a folder, request a kernel, close it; with the command ``call``, call it, as ``reader.c`` says."""
         text = config if isinstance(config, str) else json.dumps(config or {})
-        sizes = "" if problem is None else json.dumps(problem)
-        asked = (
-            command,
-            root,
-            pins,
-            cuda,
-            zstd,
-            op,
-            text,
-            sizes,
-            target or "",
-            device or "",
-            "2" if verified == "emulated" else "1" if verified else "",
-            arguments,
-        )
+        sizes = problem if isinstance(problem, str) else "" if problem is None else json.dumps(problem)
+        asked = (command, folder, sha256, cuda, op, text, sizes, target or "", device or "", arguments)
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         line = "\x1f".join(map(str, asked))
@@ -105,7 +93,7 @@ class LibprecastReader:
         return Answer(int(status), said.replace("\x1e", "\n"))
 
     def opened(self) -> bool:
-        """Whether it has opened a library of a cache."""
+        """Whether it has opened a library of a folder."""
         return self._process is not None and "precast:" in Path(f"/proc/{self._process.pid}/maps").read_text()
 
     def close(self) -> None:
@@ -130,6 +118,25 @@ class LibprecastReader:
                 env=environment,
             )
         return self._process
+
+
+def frozen(
+    cache: Path,
+    folder: Path,
+    *requests: Request,
+    targets: Iterable[str] = ("sm_90a",),
+    machines: Machines | None = None,
+) -> Path:
+    """The folder that ``precast native`` makes of a cache for some requests."""
+    described = machines or Machines()
+    write_table(freeze([cache], requests, [described.for_target(target) for target in targets]), folder)
+    return folder
+
+
+def request(
+    op: str = "scale", config: Mapping[str, Any] | None = None, problem: Mapping[str, int] | None = None
+) -> Request:
+    return Request(op=op, config=config or {}, problem=problem)
 
 
 @cache

@@ -18,15 +18,14 @@ LAUNCH_ERROR = 9
 
 class Options(ctypes.Structure):
     _fields_ = (
-        ("size", ctypes.c_size_t), ("search", ctypes.c_char_p), ("pins", ctypes.c_char_p), ("tvm_ffi", ctypes.c_char_p),
-        ("cuda", ctypes.c_char_p), ("zstd", ctypes.c_char_p),
+        ("size", ctypes.c_size_t), ("sha256", ctypes.c_char_p), ("tvm_ffi", ctypes.c_char_p), ("cuda", ctypes.c_char_p),
     )  # fmt: skip
 
 
 class Request(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_size_t), ("op", ctypes.c_char_p), ("config", ctypes.c_char_p), ("problem", ctypes.c_char_p),
-        ("target", ctypes.c_char_p), ("device", ctypes.c_int32), ("verified", ctypes.c_int32),
+        ("target", ctypes.c_char_p), ("device", ctypes.c_int32),
     )  # fmt: skip
 
 
@@ -120,18 +119,20 @@ class Library:
             function = getattr(self.c, f"precast_{name}")
             function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_char_p
 
-    def open(self, search: Path | str, **more: Any) -> ctypes.c_void_p:
-        caches, error = ctypes.c_void_p(), ctypes.c_void_p()
+    def open(self, folder: Path | str, **more: Any) -> ctypes.c_void_p:
+        table, error = ctypes.c_void_p(), ctypes.c_void_p()
         ffi = str(ffi_folder() / "lib" / "libtvm_ffi.so").encode()
         named = {name: str(value).encode() for name, value in more.items()}
-        options = Options(**{"size": ctypes.sizeof(Options), "search": str(search).encode(), "tvm_ffi": ffi, **named})
-        status = self.c.precast_open(ctypes.byref(options), ctypes.byref(caches), ctypes.byref(error))
+        options = Options(**{"size": ctypes.sizeof(Options), "tvm_ffi": ffi, **named})
+        status = self.c.precast_open(
+            str(folder).encode(), ctypes.byref(options), ctypes.byref(table), ctypes.byref(error)
+        )
         self.check(status, error)
-        return caches
+        return table
 
     def get(
         self,
-        caches: ctypes.c_void_p,
+        table: ctypes.c_void_p,
         op: str | None = "scale",
         config: Mapping[str, Any] | bytes | None = None,
         **more: Any,
@@ -140,7 +141,7 @@ class Library:
         text = config if isinstance(config, bytes) else json.dumps(config or {}).encode()
         named = {"size": ctypes.sizeof(Request), "op": op.encode() if op else None, "config": text}
         request = Request(**{**named, **more})
-        status = self.c.precast_get(caches, ctypes.byref(request), ctypes.byref(kernel), ctypes.byref(error))
+        status = self.c.precast_get(table, ctypes.byref(request), ctypes.byref(kernel), ctypes.byref(error))
         self.check(status, error)
         return kernel
 

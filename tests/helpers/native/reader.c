@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMAND, SEARCH, PINS, CUDA, ZSTD, OP, CONFIG, PROBLEM, TARGET, DEVICE, VERIFIED, ARGUMENTS, FIELDS };
+enum { COMMAND, FOLDER, SHA256, CUDA, OP, CONFIG, PROBLEM, TARGET, DEVICE, ARGUMENTS, FIELDS };
 enum { MOST = 80, RANK = 40 };
 
 static void answer(int status, const char *text) {
@@ -50,33 +50,25 @@ static int call(precast_kernel *kernel, char *text, char **error) {
 }
 
 static void serve(char *fields[FIELDS]) {
-  precast_options options = {
-      .size = sizeof options, .search = fields[SEARCH], .pins = fields[PINS], .cuda = fields[CUDA]};
-  options.zstd = fields[ZSTD];
-  precast_caches *caches = NULL;
+  precast_options options = {.size = sizeof options, .sha256 = fields[SHA256], .cuda = fields[CUDA]};
+  precast_table *table = NULL;
   precast_kernel *kernel = NULL;
-  char *error = NULL, *text = NULL;
-  int status = precast_open(&options, &caches, &error);
+  char *error = NULL;
+  int status = precast_open(fields[FOLDER], &options, &table, &error);
   if (status || !strcmp(fields[COMMAND], "open")) {
     answer(status, error);
   } else {
     precast_request request = {.size = sizeof request, .op = fields[OP], .config = fields[CONFIG]};
     request.problem = fields[PROBLEM], request.target = fields[TARGET];
-    request.device = fields[DEVICE] ? atoi(fields[DEVICE]) : 0,
-    request.verified = fields[VERIFIED] ? atoi(fields[VERIFIED]) : 0;
-    if (!strcmp(fields[COMMAND], "explain")) {
-      status = precast_explain(caches, &request, &text, &error);
-    } else {
-      status = precast_get(caches, &request, &kernel, &error);
-    }
-    precast_close(caches); /* the kernel outlives it */
-    caches = NULL;
+    request.device = fields[DEVICE] ? atoi(fields[DEVICE]) : 0;
+    status = precast_get(table, &request, &kernel, &error);
+    precast_close(table); /* the kernel outlives it */
+    table = NULL;
     if (!status && !strcmp(fields[COMMAND], "call")) status = call(kernel, fields[ARGUMENTS], &error);
-    answer(status, status ? error : text ? text : precast_key(kernel));
+    answer(status, status ? error : precast_key(kernel));
   }
-  precast_close(caches);
+  precast_close(table);
   precast_release(kernel);
-  precast_free(text);
   precast_free(error);
 }
 

@@ -17,6 +17,7 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import digest
 from precast.loader.contract.format.program.expression import Expression
 from precast.loader.contract.format.program.host_program import HostProgram
+from precast.loader.contract.format.program.program_code import program_code
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Capability
 from precast.loader.errors import LaunchError, LoadError
@@ -24,7 +25,6 @@ from precast.loader.launch.call_errors import raised
 from precast.loader.launch.callpath import missing
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
-from precast.loader.launch.program_code import program_code
 from precast.loader.launch.warm_up import Arguments
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache

@@ -58,7 +58,7 @@ static void expect(const struct node *node, enum kind kind, const char *name) {
   if (node->value->kind != kind) refuse(node, "expected %s, not %s", name, type_name(node->value));
 }
 
-const struct node *object(const struct node *node, size_t most) {
+const struct node *object_of(const struct node *node, size_t most) {
   expect(node, JSON_OBJECT, "an object");
   if (node->value->size > most)
     refuse(node, "%u entries, more than the %zu this reader takes", node->value->size, most);
@@ -74,11 +74,6 @@ const struct node *list(const struct node *node, size_t most) {
 struct text string(const struct node *node) {
   expect(node, JSON_TEXT, "str");
   return json_text(node->value);
-}
-
-bool truth(const struct node *node) {
-  expect(node, JSON_BOOL, "bool");
-  return node->value->truth;
 }
 
 int64_t count_of(const struct node *node, int64_t most) {
@@ -107,7 +102,7 @@ struct text one_of(const struct node *node, const char *const words[]) {
 }
 
 const struct node *known(const struct node *node, const char *const names[]) {
-  object(node, UINT32_MAX);
+  object_of(node, UINT32_MAX);
   for (size_t i = 0; i < node->value->size; ++i) {
     struct node one = entry(node, i);
     size_t place = 0;
@@ -146,15 +141,6 @@ bool is_op_name(struct text text) {
   return length > 0;
 }
 
-bool is_cache_name(struct text text) {
-  if (!text.size || !lower(text.data[0]) || text.data[text.size - 1] == '-') return false;
-  for (size_t i = 1; i < text.size; ++i) {
-    char c = text.data[i];
-    if (!lower(c) && !digit(c) && !(c == '-' && text.data[i - 1] != '-')) return false;
-  }
-  return true;
-}
-
 static bool is_hex(struct text text, size_t size) {
   if (text.size != size) return false;
   for (size_t i = 0; i < size; ++i)
@@ -174,16 +160,4 @@ bool is_glibc(struct text text) {
   for (size_t i = 2; i < text.size; ++i)
     if (!digit(text.data[i])) return false;
   return true;
-}
-
-bool is_key_type(struct text text) {
-  while (begins(text, "list[")) text.data += 5, text.size -= 5;
-  size_t end = text.size;
-  if (end && text.data[end - 1] == '?') --end;
-  while (end && text.data[end - 1] == ']') --end;
-  if (end && text.data[end - 1] == '?' && end < text.size) --end;
-  static const char *const types[] = {"dtype", "str", "int", "float", "bool", "any"};
-  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
-    if (is((struct text){text.data, end}, types[i])) return true;
-  return false;
 }

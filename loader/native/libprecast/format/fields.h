@@ -24,10 +24,9 @@ _Noreturn void refuse(const struct node *node, const char *format, ...) __attrib
 const char *type_name(const struct json *value);
 
 /* Each returns the value, or fails. */
-const struct node *object(const struct node *node, size_t most);
+const struct node *object_of(const struct node *node, size_t most);
 const struct node *list(const struct node *node, size_t most);
 struct text string(const struct node *node);
-bool truth(const struct node *node);
 int64_t count_of(const struct node *node, int64_t most);
 
 /* A text that has a form, such as is_digest. */
@@ -39,13 +38,11 @@ struct text one_of(const struct node *node, const char *const words[]);
 /* The object, which may have no keys but these. The list ends with NULL. */
 const struct node *known(const struct node *node, const char *const names[]);
 
-bool is_name(struct text text); /* of a config key, an axis, a fact */
+bool is_name(struct text text); /* of a fact */
 bool is_op_name(struct text text);
-bool is_cache_name(struct text text);
 bool is_digest(struct text text);
 bool is_symbol(struct text text);
 bool is_soname(struct text text);
 bool is_glibc(struct text text);
-bool is_key_type(struct text text);
 
 #endif

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define DEPTH  500
-#define DIGITS 4300     /* of one number; as many as Python's reader takes */
-#define VALUES 12000000 /* of a file: an empty list has two bytes in it, and 64 in memory */
+#define DIGITS 4300    /* of one number; as many as Python's reader takes */
+#define VALUES 1000000 /* of a file: an empty list has two bytes in it, and a hundred in memory */
 
 struct parser {
   struct call *call;
@@ -224,8 +224,7 @@ static struct json container(struct parser *p, int depth) {
   }
 }
 
-static struct json value(struct parser *p, int depth) {
-  skip_space(p);
+static struct json bare_value(struct parser *p, int depth) {
   if (p->at >= p->end) refuse(p, "it ends too early");
   if (*p->at == '{' || *p->at == '[') return container(p, depth);
   if (*p->at == '"') {
@@ -241,6 +240,14 @@ static struct json value(struct parser *p, int depth) {
   }
   if (*p->at != '-' && (*p->at < '0' || *p->at > '9')) refuse(p, "a value is none");
   return number(p);
+}
+
+static struct json value(struct parser *p, int depth) {
+  skip_space(p);
+  const char *begin = p->at;
+  struct json read = bare_value(p, depth);
+  read.source = (struct text){begin, (size_t)(p->at - begin)};
+  return read;
 }
 
 /* At least as many values as a text has, by the characters that begin or separate them. */
@@ -285,6 +292,31 @@ const struct json *find(const struct json *object, struct text name) {
     }
   }
   return NULL;
+}
+
+bool same(const struct json *one, const struct json *other) {
+  if (one->kind != other->kind || one->size != other->size) return false;
+  switch (one->kind) {
+  case JSON_NULL:
+    return true;
+  case JSON_BOOL:
+    return one->truth == other->truth;
+  case JSON_INT:
+    return one->number == other->number;
+  case JSON_BIG:
+    return equal(one->source, other->source);
+  case JSON_REAL:
+    return one->real == other->real;
+  case JSON_TEXT:
+    return equal(json_text(one), json_text(other));
+  }
+  for (size_t i = 0; i < one->size; ++i) {
+    if (one->kind == JSON_OBJECT && !equal(one->members[i].name, other->members[i].name)) return false;
+    if (one->kind == JSON_OBJECT ? !same(&one->members[i].value, &other->members[i].value)
+                                 : !same(&one->items[i], &other->items[i]))
+      return false;
+  }
+  return true;
 }
 
 struct text json_text(const struct json *value) { return (struct text){value->data, value->size}; }

@@ -9,7 +9,8 @@ enum kind { JSON_NULL, JSON_BOOL, JSON_INT, JSON_BIG, JSON_REAL, JSON_TEXT, JSON
 /* A whole number beyond 64 bits is BIG: its real number is near it. */
 struct json {
   uint32_t kind;
-  uint32_t size; /* of a text, its bytes; of a list or an object, its items */
+  uint32_t size;      /* of a text, its bytes; of a list or an object, its items */
+  struct text source; /* the text that it was read from */
   union {
     bool truth;
     int64_t number;
@@ -33,13 +34,10 @@ const struct json *find(const struct json *object, struct text name);
 
 struct text json_text(const struct json *value);
 
-/* The value as compact JSON in ASCII. */
-void put_json(struct builder *builder, const struct json *value);
+/* Whether two values are equal; 1 and 1.0 are not. */
+bool same(const struct json *one, const struct json *other);
 
 /* The real number that a text begins with, in JSON's form. */
 double read_real(const char *text);
-
-/* A real number in the least digits that give it back. */
-void put_real(struct builder *builder, double value);
 
 #endif

@@ -2,14 +2,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cubin.h"
 #include "host_program.h"
 #include "kernel.h"
 #include "library.h"
 
-#define SHOWN 300 /* candidates of an error's text */
-#define NAMED 1024
+#define NAMED 1024 /* the most characters of an op */
 
 void precast_free(char *text) { free(text); }
 
@@ -34,96 +34,68 @@ static void take_struct(struct call *call, const void *given, size_t stated, voi
 }
 
 struct opening {
+  const char *folder;
   const precast_options *options;
-  struct precast_caches *caches;
+  struct precast_table *table;
 };
 
 static const char *copied(struct call *call, const char *text) { return text ? terminated(call, text_of(text)) : NULL; }
 
-static void open_one(struct call *call, void *argument) {
+static void open_folder(struct call *call, void *argument) {
   struct opening *opening = argument;
-  struct cache *cache = &opening->caches->caches[opening->caches->count];
-  open_cache(call, cache, opening->options->pins);
-}
-
-static void open_all(struct call *call, void *argument) {
-  struct opening *opening = argument;
-  struct precast_caches *caches = opening->caches;
+  struct precast_table *table = opening->table;
   precast_options options = {0};
+  struct stat facts;
   if (opening->options)
     take_struct(call, opening->options, opening->options->size, &options, sizeof options, "precast_options");
-  if (!options.search) options.search = getenv("PRECAST_CACHE_PATH");
-  if (!options.pins) options.pins = getenv("PRECAST_PIN");
-  opening->options = &options;
-  caches->driver.path = copied(call, options.cuda), caches->ffi.path = copied(call, options.tvm_ffi);
-  caches->zstd.path = copied(call, options.zstd);
-  const char *search = options.search ? options.search : "";
-  size_t most = 1;
-  for (const char *c = search; *c; ++c) most += *c == ':';
-  caches->caches = take(call, most, sizeof *caches->caches);
-  for (const char *end; *search; search = *end ? end + 1 : end) {
-    for (end = search; *end && *end != ':'; ++end) {
-    }
-    if (end == search) continue;
-    struct cache *cache = &caches->caches[caches->count];
-    cache->path = terminated(call, (struct text){search, (size_t)(end - search)});
-    cache->zstd = &caches->zstd;
-    if (!attempt_in(call, &cache->memory, open_one, opening)) fail_again(call);
-    ++caches->count;
-  }
-  if (!caches->count)
-    fail(call, PRECAST_WRONG_REQUEST,
-         "there is no cache to open: name its folder in precast_options, or in PRECAST_CACHE_PATH");
+  if (!opening->folder || !*opening->folder)
+    fail(call, PRECAST_WRONG_REQUEST, "there is no folder to open: give the one that 'precast native CACHE -o' made");
+  table->driver.path = copied(call, options.cuda), table->ffi.path = copied(call, options.tvm_ffi);
+  table->path = copied(call, opening->folder);
+  if (stat(table->path, &facts) || !S_ISDIR(facts.st_mode))
+    fail(call, PRECAST_CACHE_ERROR,
+         "%s is not a folder that can be read: give the one that 'precast native CACHE -o' made", table->path);
+  read_table(call, table, options.sha256);
 }
 
-static void drop(struct precast_caches *caches) {
-  if (__atomic_sub_fetch(&caches->references, 1, __ATOMIC_ACQ_REL)) return;
-  for (size_t i = 0; i < caches->count; ++i) {
-    struct cache *cache = &caches->caches[i];
-    for (struct listed *one = cache->ops, *next; one; one = next) {
-      next = one->next;
-      arena_free(&one->memory);
-      free(one);
-    }
-    arena_free(&cache->memory);
-  }
-  arena_free(&caches->memory);
-  pthread_mutex_destroy(&caches->lock);
-  free(caches);
+static void drop(struct precast_table *table) {
+  if (__atomic_sub_fetch(&table->references, 1, __ATOMIC_ACQ_REL)) return;
+  arena_free(&table->memory);
+  pthread_mutex_destroy(&table->lock);
+  free(table);
 }
 
-precast_status precast_open(const precast_options *options, precast_caches **caches, char **error) {
+precast_status precast_open(const char *folder, const precast_options *options, precast_table **table, char **error) {
   struct arena memory = {0};
   struct call call = {
       .memory = &memory, .message = "there is not enough memory: free some", .status = PRECAST_OUT_OF_MEMORY};
-  struct opening opening = {options, calloc(1, sizeof **caches)};
+  struct opening opening = {folder, options, calloc(1, sizeof **table)};
   bool done = false;
-  *caches = NULL;
-  if (opening.caches) {
-    opening.caches->references = 1;
-    pthread_mutex_init(&opening.caches->lock, NULL);
-    done = attempt_in(&call, &opening.caches->memory, open_all, &opening);
+  *table = NULL;
+  if (opening.table) {
+    opening.table->references = 1;
+    pthread_mutex_init(&opening.table->lock, NULL);
+    done = attempt_in(&call, &opening.table->memory, open_folder, &opening);
     if (done) {
-      *caches = opening.caches;
+      *table = opening.table;
     } else {
-      drop(opening.caches);
+      drop(opening.table);
     }
   }
   return finish(&call, done, error);
 }
 
-void precast_close(precast_caches *caches) {
-  if (caches) drop(caches);
+void precast_close(precast_table *table) {
+  if (table) drop(table);
 }
 
 struct asking {
-  struct precast_caches *caches;
+  struct precast_table *table;
   const precast_request *given;
-  struct request request;
-  struct resolution resolution;
-  bool full;
+  struct machine machine;
+  const struct line *line;
+  const struct artifact *chosen;
   struct precast_kernel *kernel;
-  char *text;
 };
 
 struct parsing {
@@ -137,7 +109,7 @@ static void parse(struct call *call, void *argument) {
 }
 
 /* A JSON object of the caller. */
-static const struct json *object_of(struct call *call, const char *text, const char *what) {
+static const struct json *config_of(struct call *call, const char *text, const char *what) {
   struct parsing parsing = {text, NULL};
   if (!attempt(call, parse, &parsing)) {
     if (call->status != PRECAST_CACHE_ERROR) fail_again(call);
@@ -151,8 +123,19 @@ static const struct json *object_of(struct call *call, const char *text, const c
   return value;
 }
 
-static void ask(struct call *call, void *argument) {
-  struct asking *asking = argument;
+static const struct json *problem_of(struct call *call, const char *text) {
+  const struct json *value = config_of(call, text, "problem");
+  for (size_t i = 0; i < value->size; ++i) {
+    const struct json *size = &value->members[i].value;
+    if (size->kind != JSON_INT || size->number < 0)
+      fail(call, PRECAST_WRONG_REQUEST, "%s is not a size: give the problem's sizes by name, such as {\"m\": 4096}",
+           quoted(call, size->source));
+  }
+  return value;
+}
+
+/* Look the request up, and the machine to run it on. */
+static void ask(struct call *call, struct asking *asking) {
   precast_request given = {0};
   if (!asking->given) fail(call, PRECAST_WRONG_REQUEST, "the request is NULL: give a precast_request");
   take_struct(call, asking->given, asking->given->size, &given, sizeof given, "precast_request");
@@ -162,23 +145,51 @@ static void ask(struct call *call, void *argument) {
   if (given.device < 0)
     fail(call, PRECAST_WRONG_REQUEST, "%d is not a device: give 1 more than its number, or 0 for the current one",
          given.device);
-  struct request *request = &asking->request;
-  request->op = text_of(given.op);
-  request->config = object_of(call, given.config ? given.config : "{}", "config");
-  request->problem = given.problem ? object_of(call, given.problem, "problem") : NULL;
-  for (size_t i = 0; request->problem && i < request->problem->size; ++i) {
-    const struct json *size = &request->problem->members[i].value;
-    if (size->kind != JSON_INT || size->number < 0)
-      fail(call, PRECAST_WRONG_REQUEST, "%s is not a size: give the problem's sizes by name, such as {\"m\": 4096}",
-           shown(call, size));
-  }
-  request->target = given.target, request->device = given.device - 1;
-  request->verified = given.verified == PRECAST_VERIFIED_EMULATED ? EMULATED : given.verified ? ON_GPU : ANY;
-  asking->resolution = resolve(call, asking->caches, request, asking->full);
+  struct line request = {.op = text_of(given.op),
+                         .config = config_of(call, given.config ? given.config : "{}", "config")};
+  if (given.problem) request.problem = problem_of(call, given.problem);
+  asking->line = line_for(call, asking->table, &request);
+  asking->machine = machine_of(call, &asking->table->driver, &asking->table->ffi, given.target, given.device - 1);
 }
 
+/* Take the first kernel that this machine runs. Of those for its target, one that was built for a GPU like this comes
+ * before one that may be slower. */
+static void choose(struct call *call, struct asking *asking) {
+  const struct machine *machine = &asking->machine;
+  const struct json *kernels = asking->line->kernels;
+  const char *op = terminated(call, asking->line->op);
+  struct builder refused = {.call = call};
+  bool any = false;
+  for (size_t i = 0; i < kernels->size; ++i) {
+    const struct artifact *artifact = &asking->table->artifacts[kernels->items[i].number];
+    if (any && !equal(asking->chosen->target_name, artifact->target_name)) continue;
+    const char *why = objections(call, artifact, machine);
+    if (why) {
+      put(&refused, "\n  %s for %s, %.12s: %s", artifact->object ? "object" : "cubin",
+          terminated(call, artifact->target_name), artifact->key.data, why);
+      continue;
+    }
+    bool slower = is_slower(call, artifact, machine);
+    if (!any || !slower) asking->chosen = artifact, any = true;
+    if (!slower) return;
+  }
+  if (any) return;
+  if (!machine->has_capability)
+    fail(call, PRECAST_NO_CUDA_DEVICE,
+         "%s: there is no CUDA device: %s. Run this where there is one, or give a target such as sm_90a to look up a"
+         " kernel for an architecture",
+         op, machine->absent);
+  struct builder text = {.call = call};
+  put_machine(&text, machine);
+  fail(call, PRECAST_VARIANT_NOT_FOUND,
+       "no kernel of the table for this request of %s runs here (%s):%s\nRun 'precast native' with a --target for this"
+       " machine, of a cache that was built for it",
+       op, built(&text), built(&refused));
+}
+
+/* The arguments that a caller passes. */
 static void keep_names(struct call *call, struct precast_kernel *kernel) {
-  const struct json *arguments = find(kernel->artifact.signature, TEXT("arguments"));
+  const struct json *arguments = find(kernel->artifact->signature, TEXT("arguments"));
   kernel->names = take(call, arguments->size, sizeof *kernel->names);
   for (size_t i = 0; i < arguments->size; ++i) {
     const struct json *argument = &arguments->items[i];
@@ -187,110 +198,59 @@ static void keep_names(struct call *call, struct precast_kernel *kernel) {
   }
 }
 
-/* All that a kernel keeps is copied into its own memory, so that the caches may go. */
 static void make_kernel(struct call *call, void *argument) {
   struct asking *asking = argument;
   struct precast_kernel *kernel = asking->kernel;
-  const struct candidate *chosen = &asking->resolution.accepted[0];
-  struct builder config = {.call = call}, signature = {.call = call}, needs = {.call = call};
-  struct cache *cache = &asking->caches->caches[chosen->cache];
-  if (chosen->artifact.object) {
-    kernel->entry = (TVMFFISafeCallType)open_entry(call, cache, &chosen->artifact);
+  const struct artifact *chosen = kernel->artifact = asking->chosen;
+  if (chosen->object) {
+    kernel->entry = (TVMFFISafeCallType)open_entry(call, asking->table, chosen);
   } else {
     kernel->entry = host_program_call;
-    kernel->self = open_program(call, asking->caches, cache, asking->request.op, &chosen->artifact);
+    kernel->self = open_program(call, asking->table, chosen);
   }
-  kernel->op = terminated(call, asking->request.op);
-  put_json(&config, chosen->artifact.config);
-  put_json(&signature, chosen->artifact.signature);
-  kernel->config = built(&config), kernel->signature = built(&signature);
-  kernel->key = terminated(call, chosen->artifact.key);
-  kernel->target = terminated(call, chosen->artifact.target_name);
-  kernel->artifact = (struct artifact){.key = text_of(kernel->key), .target_name = text_of(kernel->target)};
-  kernel->artifact.target = chosen->artifact.target;
-  kernel->artifact.signature = parse_json(call, text_of(kernel->signature));
-  if (chosen->artifact.needs) {
-    put_json(&needs, chosen->artifact.needs);
-    kernel->artifact.needs = parse_json(call, text_of(built(&needs)));
-  }
+  kernel->op = terminated(call, asking->line->op);
+  kernel->config = terminated(call, chosen->config->source);
+  kernel->signature = terminated(call, chosen->signature->source);
+  kernel->key = terminated(call, chosen->key), kernel->target = terminated(call, chosen->target_name);
   keep_names(call, kernel);
-  kernel->device = asking->resolution.machine.device;
-  kernel->ready = asking->resolution.machine.asked != NULL;
-}
-
-_Noreturn static void refuse_all(struct call *call, const struct asking *asking) {
-  const struct machine *machine = &asking->resolution.machine;
-  if (!machine->has_capability)
-    fail(
-        call, PRECAST_NO_CUDA_DEVICE,
-        "%.*s: there is no CUDA device: %s. Run this where there is one, or give a target such as sm_90a to resolve for an"
-        " architecture",
-        (int)asking->request.op.size, asking->request.op.data, machine->absent);
-  struct builder text = {.call = call};
-  put_resolution(&text, asking->caches, &asking->resolution, SHOWN);
-  fail(call, PRECAST_VARIANT_NOT_FOUND, "no variant fits\n%s", built(&text));
+  kernel->device = asking->machine.device;
+  kernel->ready = asking->machine.asked != NULL;
 }
 
 static void get_locked(struct call *call, void *argument) {
   struct asking *asking = argument;
   ask(call, asking);
-  if (!asking->resolution.accepted_count) {
-    asking->full = true;
-    ask(call, asking);
-    refuse_all(call, asking);
-  }
+  choose(call, asking);
   if (!attempt_in(call, &asking->kernel->memory, make_kernel, asking)) fail_again(call);
 }
 
-static void explain_locked(struct call *call, void *argument) {
-  struct asking *asking = argument;
-  struct builder text = {.call = call};
-  asking->full = true;
-  ask(call, asking);
-  put_resolution(&text, asking->caches, &asking->resolution, SIZE_MAX);
-  asking->text = strdup(built(&text));
-  if (!asking->text) fail(call, PRECAST_OUT_OF_MEMORY, "there is not enough memory: free some");
-}
-
-static precast_status locked(struct asking *asking, body *run, char **error) {
-  struct arena memory = {0};
-  struct call call = {.memory = &memory};
-  pthread_mutex_lock(&asking->caches->lock);
-  bool done = attempt(&call, run, asking);
-  pthread_mutex_unlock(&asking->caches->lock);
-  return finish(&call, done, error);
-}
-
-precast_status precast_get(precast_caches *caches, const precast_request *request, precast_kernel **kernel,
+precast_status precast_get(precast_table *table, const precast_request *request, precast_kernel **kernel,
                            char **error) {
-  struct asking asking = {.caches = caches, .given = request, .kernel = calloc(1, sizeof **kernel)};
+  struct asking asking = {.table = table, .given = request, .kernel = calloc(1, sizeof **kernel)};
+  struct arena memory = {0};
+  struct call call = {
+      .memory = &memory, .message = "there is not enough memory: free some", .status = PRECAST_OUT_OF_MEMORY};
+  bool done = false;
   *kernel = NULL;
-  if (!asking.kernel) {
-    if (error) *error = strdup("there is not enough memory: free some");
-    return PRECAST_OUT_OF_MEMORY;
+  if (asking.kernel) {
+    pthread_mutex_lock(&table->lock);
+    done = attempt(&call, get_locked, &asking);
+    pthread_mutex_unlock(&table->lock);
   }
-  precast_status status = locked(&asking, get_locked, error);
-  if (status) {
+  if (done) {
+    __atomic_add_fetch(&table->references, 1, __ATOMIC_RELAXED);
+    asking.kernel->table = table;
+    *kernel = asking.kernel;
+  } else if (asking.kernel) {
     arena_free(&asking.kernel->memory);
     free(asking.kernel);
-    return status;
   }
-  __atomic_add_fetch(&caches->references, 1, __ATOMIC_RELAXED);
-  asking.kernel->caches = caches;
-  *kernel = asking.kernel;
-  return PRECAST_OK;
-}
-
-precast_status precast_explain(precast_caches *caches, const precast_request *request, char **text, char **error) {
-  struct asking asking = {.caches = caches, .given = request};
-  precast_status status = locked(&asking, explain_locked, error);
-  *text = asking.text;
-  return status;
+  return finish(&call, done, error);
 }
 
 void precast_release(precast_kernel *kernel) {
   if (!kernel) return;
-  drop(kernel->caches);
+  drop(kernel->table);
   arena_free(&kernel->memory);
   free(kernel);
 }

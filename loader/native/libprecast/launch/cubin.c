@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "host_program.h"
-#include "program_code.h"
 
 /* An opened program, by what it is made of: its code, its cubin, and the libraries that it calls. None is ever closed:
  * a stream may still run its code. */
@@ -19,11 +18,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *programs;
 
 /* What a host program calls. Where there is no driver, nothing is: then no kernel comes to its launch. */
-static struct host_program_callees callees_of(struct call *call, struct precast_caches *caches) {
-  struct host_program_callees callees = {.raise = caches->ffi.raise, .stream = caches->ffi.stream};
-  if (!open_driver(&caches->driver)) return callees;
+static struct host_program_callees callees_of(struct call *call, struct precast_table *table) {
+  struct host_program_callees callees = {.raise = table->ffi.raise, .stream = table->ffi.stream};
+  if (!open_driver(&table->driver)) return callees;
   for (int i = 0; i < HOST_PROGRAM_DRIVER_COUNT; ++i) {
-    callees.driver[i] = driver_function(&caches->driver, HOST_PROGRAM_DRIVER_NAMES[i]);
+    callees.driver[i] = driver_function(&table->driver, HOST_PROGRAM_DRIVER_NAMES[i]);
     if (!callees.driver[i])
       fail(
           call, PRECAST_LOAD_ERROR,
@@ -34,9 +33,7 @@ static struct host_program_callees callees_of(struct call *call, struct precast_
 }
 
 struct opening {
-  struct precast_caches *caches;
-  struct cache *cache;
-  struct text op;
+  struct precast_table *table;
   const struct artifact *artifact;
   struct host_program *program;
 };
@@ -44,35 +41,35 @@ struct opening {
 static void open_locked(struct call *call, void *argument) {
   struct opening *opening = argument;
   const struct artifact *artifact = opening->artifact;
-  const char *cubin = terminated(call, artifact->blob.sha256);
-  struct host_program_callees callees = callees_of(call, opening->caches);
-  struct text code = program_code(call, opening->op, artifact),
-              bytes = bytes_once(call, opening->cache, &artifact->blob);
-  char digest[DIGEST + 1], error[256] = "";
-  sha256(code.data, code.size, digest);
+  const char *cubin = terminated(call, artifact->code.sha256), *program = terminated(call, artifact->beside.sha256);
+  struct host_program_callees callees = callees_of(call, opening->table);
+  struct text bytes = bytes_once(call, opening->table, &artifact->code);
+  struct text code = bytes_once(call, opening->table, &artifact->beside);
+  char error[256] = "";
   for (struct opened *one = programs; one && !opening->program; one = one->next)
-    if (!strcmp(one->code, digest) && !strcmp(one->cubin, cubin) && !memcmp(&one->callees, &callees, sizeof callees))
+    if (!strcmp(one->code, program) && !strcmp(one->cubin, cubin) && !memcmp(&one->callees, &callees, sizeof callees))
       opening->program = one->program;
   if (!opening->program) {
-    if (!bytes.data) bytes = read_bytes(call, opening->cache, &artifact->blob);
+    if (!bytes.data) bytes = read_blob(call, opening->table, &artifact->code);
+    if (!code.data) code = read_blob(call, opening->table, &artifact->beside);
     struct opened *made = calloc(1, sizeof *made);
     if (!made) fail(call, PRECAST_OUT_OF_MEMORY, "there is not enough memory: free some");
     made->program = host_program_open(code.data, code.size, bytes.data, bytes.size, &callees, error, sizeof error);
     if (!made->program) {
       free(made);
-      fail(call, PRECAST_LOAD_ERROR, "%.12s: %s: rebuild the cache", artifact->key.data, error);
+      fail(call, PRECAST_LOAD_ERROR, "%.12s: %s: rebuild the cache, and " AGAIN, artifact->key.data, error);
     }
-    memcpy(made->code, digest, DIGEST);
+    memcpy(made->code, program, DIGEST);
     memcpy(made->cubin, cubin, DIGEST);
     made->callees = callees, made->next = programs, programs = made;
     opening->program = made->program;
   }
-  if (bytes.data) mark_checked(call, opening->cache, artifact->blob.sha256);
+  if (bytes.data) mark_checked(call, opening->table, artifact->code.sha256);
+  if (code.data) mark_checked(call, opening->table, artifact->beside.sha256);
 }
 
-void *open_program(struct call *call, struct precast_caches *caches, struct cache *cache, struct text op,
-                   const struct artifact *artifact) {
-  struct opening opening = {caches, cache, op, artifact, NULL};
+void *open_program(struct call *call, struct precast_table *table, const struct artifact *artifact) {
+  struct opening opening = {table, artifact, NULL};
   pthread_mutex_lock(&lock);
   bool done = attempt(call, open_locked, &opening);
   pthread_mutex_unlock(&lock);

@@ -2,10 +2,9 @@
 #ifndef PRECAST_CUBIN_H
 #define PRECAST_CUBIN_H
 
-#include "cache.h"
+#include "table.h"
 
 /* The opened host program of an artifact, which host_program_call launches. It is never closed. */
-void *open_program(struct call *call, struct precast_caches *caches, struct cache *cache, struct text op,
-                   const struct artifact *artifact);
+void *open_program(struct call *call, struct precast_table *table, const struct artifact *artifact);
 
 #endif

@@ -20,9 +20,9 @@ struct launch {
 
 /* What the first call checks: whether the device runs the kernel. */
 static void check_device(struct call *call, struct precast_kernel *kernel, int device) {
-  struct machine machine = machine_of(call, &kernel->caches->driver, &kernel->caches->ffi, NULL, device);
-  const struct artifact *artifact = &kernel->artifact;
-  const char *target = terminated(call, artifact->target_name);
+  struct machine machine = machine_of(call, &kernel->table->driver, &kernel->table->ffi, NULL, device);
+  const struct artifact *artifact = kernel->artifact;
+  const char *target = kernel->target;
   if (!machine.has_capability)
     fail(
         call, PRECAST_NO_CUDA_DEVICE,
@@ -76,7 +76,7 @@ static TVMFFIAny pack(struct call *call, struct launch *launch, const precast_va
 /* The array that TVM-FFI makes of a tuple. */
 static TVMFFIAny pack_tuple(struct call *call, struct launch *launch, const precast_value *value, size_t place,
                             int depth) {
-  const struct ffi *ffi = &launch->kernel->caches->ffi;
+  const struct ffi *ffi = &launch->kernel->table->ffi;
   TVMFFIByteArray name = {"ffi.Array", 9};
   TVMFFIObjectHandle make = NULL;
   TVMFFIAny array = {.type_index = kTVMFFINone};
@@ -150,7 +150,7 @@ static void pack_all(struct call *call, void *argument) {
 static void run(struct call *call, void *argument) {
   struct launch *launch = argument;
   pack_all(call, argument);
-  const struct ffi *ffi = &launch->kernel->caches->ffi;
+  const struct ffi *ffi = &launch->kernel->table->ffi;
   int device = launch->device >= 0 ? launch->device : launch->kernel->device;
   TVMFFIStreamHandle before = NULL;
   TVMFFIAny result = {.type_index = kTVMFFINone};
@@ -167,12 +167,12 @@ void launch_kernel(struct call *call, struct precast_kernel *kernel, const preca
   launch.kernel = kernel, launch.arguments = arguments, launch.count = count, launch.stream = stream;
   launch.array_count = 0, launch.device = -1;
   if (!kernel_is_ready(kernel)) {
-    pthread_mutex_lock(&kernel->caches->lock);
+    pthread_mutex_lock(&kernel->table->lock);
     bool checked = attempt(call, check_locked, &launch);
-    pthread_mutex_unlock(&kernel->caches->lock);
+    pthread_mutex_unlock(&kernel->table->lock);
     if (!checked) fail_again(call);
   }
   bool done = attempt(call, run, &launch);
-  for (size_t i = 0; i < launch.array_count; ++i) kernel->caches->ffi.release(launch.arrays[i]);
+  for (size_t i = 0; i < launch.array_count; ++i) kernel->table->ffi.release(launch.arrays[i]);
   if (!done) fail_again(call);
 }

@@ -1,12 +1,12 @@
 #ifndef PRECAST_KERNEL_H
 #define PRECAST_KERNEL_H
 
-#include "resolve.h"
+#include "table.h"
 
 struct precast_kernel {
   struct arena memory;
-  struct precast_caches *caches;
-  struct artifact artifact;
+  struct precast_table *table;
+  const struct artifact *artifact;
   TVMFFISafeCallType entry;
   void *self; /* what the entry gets first: the host program of a cubin */
   const char *op, *key, *config, *signature, *target;

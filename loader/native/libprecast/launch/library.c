@@ -139,9 +139,9 @@ static void *open_bytes(struct call *call, struct text code, const char *sha256,
 }
 
 /* Open a runtime library. The linker finds it by its name alone, so one name must not have two contents. */
-static void open_runtime(struct call *call, struct cache *cache, const struct runtime *runtime) {
-  const char *soname = terminated(call, runtime->soname), *sha256 = terminated(call, runtime->blob.sha256);
-  struct text code = bytes_once(call, cache, &runtime->blob);
+static void open_runtime(struct call *call, struct precast_table *table, const struct artifact *artifact) {
+  const char *soname = terminated(call, artifact->soname), *sha256 = terminated(call, artifact->beside.sha256);
+  struct text code = bytes_once(call, table, &artifact->beside);
   if (!code.data) return;
   void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (!handle) {
@@ -152,12 +152,11 @@ static void open_runtime(struct call *call, struct cache *cache, const struct ru
   digest_path(OPENED, sha256, path);
   const struct link_map *map = map_of(handle);
   if (!map || strncmp(map->l_name, path, strlen(path)))
-    fail(
-        call, PRECAST_LOAD_ERROR,
-        "%s of cache '%s' differs from the one of that name that is already open: rebuild the cache, or use it in a process"
-        " of its own",
-        soname, terminated(call, cache->index->name));
-  mark_checked(call, cache, runtime->blob.sha256);
+    fail(call, PRECAST_LOAD_ERROR,
+         "%s of %s differs from the one of that name that is already open: " AGAIN
+         ", or use it in a process of its own",
+         soname, table->path);
+  mark_checked(call, table, artifact->beside.sha256);
 }
 
 /* A symbol of the library itself: one of a library that it needs is refused. */
@@ -166,44 +165,40 @@ static void *address(struct call *call, void *handle, const char *sha256, const 
   const struct link_map *map = map_of(handle);
   Dl_info place;
   if (!found || !map || !dladdr(found, &place) || place.dli_fbase != (void *)map->l_addr)
-    fail(call, PRECAST_LOAD_ERROR, "the library %.12s has no symbol %s: rebuild the cache", sha256, symbol);
+    fail(call, PRECAST_LOAD_ERROR, "the library %.12s has no symbol %s: rebuild the cache, and " AGAIN, sha256, symbol);
   return found;
 }
 
 struct opening {
-  struct cache *cache;
+  struct precast_table *table;
   const struct artifact *artifact;
   void *entry;
 };
 
 static void open_locked(struct call *call, void *argument) {
   struct opening *opening = argument;
-  struct cache *cache = opening->cache;
+  struct precast_table *table = opening->table;
   const struct artifact *artifact = opening->artifact;
-  const char *symbol = terminated(call, artifact->symbol), *sha256 = terminated(call, artifact->blob.sha256);
-  const struct runtime *runtime = runtime_for(cache->index, artifact->host.arch);
-  if (!runtime)
-    fail(call, PRECAST_LOAD_ERROR, "cache '%s' has no runtime library for %s: build the cache on such a host",
-         terminated(call, cache->index->name), terminated(call, artifact->host.arch));
-  const char *of_runtime = terminated(call, runtime->blob.sha256);
-  open_runtime(call, cache, runtime);
-  struct text code = bytes_once(call, cache, &artifact->blob);
+  const char *symbol = terminated(call, artifact->symbol), *sha256 = terminated(call, artifact->code.sha256);
+  const char *of_runtime = terminated(call, artifact->beside.sha256);
+  struct text code = bytes_once(call, table, &artifact->code); /* before anything is opened: it may be damaged */
+  open_runtime(call, table, artifact);
   void *handle = known_library(sha256, of_runtime);
   if (!handle) {
     const char *label = format(call, "precast:%.80s-%.8s", symbol + sizeof ENTRY - 1, artifact->key.data);
-    if (!code.data) code = read_bytes(call, cache, &artifact->blob);
+    if (!code.data) code = read_blob(call, table, &artifact->code);
     handle = open_bytes(call, code, sha256, label);
     keep(sha256, of_runtime, handle);
   }
-  if (code.data) mark_checked(call, cache, artifact->blob.sha256);
+  if (code.data) mark_checked(call, table, artifact->code.sha256);
   opening->entry = address(call, handle, sha256, symbol);
 }
 
-void *open_entry(struct call *call, struct cache *cache, const struct artifact *artifact) {
+void *open_entry(struct call *call, struct precast_table *table, const struct artifact *artifact) {
   if (!begins(artifact->symbol, ENTRY))
-    fail(call, PRECAST_LOAD_ERROR, "%s is not a TVM-FFI entry (" ENTRY "...): rebuild the cache",
+    fail(call, PRECAST_LOAD_ERROR, "%s is not a TVM-FFI entry (" ENTRY "...): " AGAIN,
          terminated(call, artifact->symbol));
-  struct opening opening = {cache, artifact, NULL};
+  struct opening opening = {table, artifact, NULL};
   pthread_mutex_lock(&lock);
   bool done = attempt(call, open_locked, &opening);
   pthread_mutex_unlock(&lock);

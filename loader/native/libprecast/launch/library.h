@@ -2,9 +2,9 @@
 #ifndef PRECAST_LIBRARY_H
 #define PRECAST_LIBRARY_H
 
-#include "cache.h"
+#include "table.h"
 
 /* The address of an artifact's entry, in its library, which is opened after the runtime library that it needs. */
-void *open_entry(struct call *call, struct cache *cache, const struct artifact *artifact);
+void *open_entry(struct call *call, struct precast_table *table, const struct artifact *artifact);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef PRECAST_DRIVER_H
 #define PRECAST_DRIVER_H
 
-#include "index.h"
+#include "target.h"
 
 #define DEVICES 64
 #define CLUSTER 32 /* blocks of a cluster, that anything asks about */

@@ -4,7 +4,7 @@
 
 #include <tvm/ffi/extra/c_env_api.h>
 
-#include "index.h"
+#include "target.h"
 
 struct ffi {
   const char *path; /* of its library; NULL where the environment or the linker finds it */

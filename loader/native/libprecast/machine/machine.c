@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "artifact.h"
 #include "machine.h"
 
 static struct text arch_of_host(struct call *call) {
@@ -11,7 +10,7 @@ static struct text arch_of_host(struct call *call) {
 }
 
 struct machine machine_of(struct call *call, struct driver *driver, struct ffi *ffi, const char *target, int device) {
-  struct machine machine = {.arch = arch_of_host(call), .has_glibc = true, .device = -1};
+  struct machine machine = {.arch = arch_of_host(call), .device = -1};
   machine.glibc = version_of(text_of(gnu_get_libc_version()));
   start_ffi(ffi);
   machine.ffi = ffi;
@@ -44,17 +43,13 @@ struct machine machine_of(struct call *call, struct driver *driver, struct ffi *
   return machine;
 }
 
-const char *name_of_device(const struct machine *machine) {
-  return machine->asked ? machine->asked->devices[machine->device].name : NULL;
-}
-
 void put_machine(struct builder *builder, const struct machine *machine) {
   struct version capability = machine->capability;
   if (machine->target) {
     put(builder, "for %s (a device of %d.%d)", machine->target, capability.major, capability.minor);
   } else if (machine->has_capability) {
     put(builder, "on device %d (", machine->device);
-    for (const char *name = name_of_device(machine); *name; ++name)
+    for (const char *name = machine->asked->devices[machine->device].name; *name; ++name)
       put(builder, "%c", *name >= ' ' && *name <= '~' ? *name : '?');
     put(builder, ", %d.%d)", capability.major, capability.minor);
   } else {

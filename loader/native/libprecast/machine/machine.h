@@ -8,7 +8,7 @@
 /* What decides whether an artifact runs here. */
 struct machine {
   struct text arch;
-  bool has_glibc, has_capability;
+  bool has_capability;
   struct version glibc, driver, capability; /* driver 0.0: not known */
   const struct ffi *ffi;
   struct driver *asked; /* gives further facts of the device; NULL for a device that is only supposed */
@@ -18,9 +18,6 @@ struct machine {
 
 /* This host with a device, by its number or -1 for the current one; or with one that a target names. */
 struct machine machine_of(struct call *call, struct driver *driver, struct ffi *ffi, const char *target, int device);
-
-/* The name of the device, or NULL. */
-const char *name_of_device(const struct machine *machine);
 
 void put_machine(struct builder *builder, const struct machine *machine);
 

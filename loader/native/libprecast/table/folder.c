@@ -1,4 +1,4 @@
-/* Files of a cache: regular files that only this user and root may write, opened without following links. */
+/* Files of a folder: regular files that only this user and root may write, opened without following links. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache.h"
+#include "table.h"
 
 #define OVERRIDE "PRECAST_ALLOW_UNSAFE_CACHES"
 #define OPEN     (O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
@@ -14,7 +14,7 @@
 struct reading {
   const char *root, *folder, *name;
   size_t limit;
-  int held[3], count; /* the folder of the cache, a folder in it, the file */
+  int held[3], count; /* the folder, a folder in it, the file */
   struct text data;
 };
 
@@ -25,7 +25,7 @@ static const char *path_of(struct call *call, const struct reading *reading, int
   return format(call, "%s/%s%s%s", reading->root, folder ? folder : "", folder ? "/" : "", reading->name);
 }
 
-/* The code in a cache runs as this user, so only this user and root may write it. */
+/* The code in a folder runs as this user, so only this user and root may write it. */
 static void refuse_strangers(struct call *call, const struct reading *reading, int depth, const struct stat *facts) {
   const char *lifted = getenv(OVERRIDE), *whose;
   if (facts->st_uid != 0 && facts->st_uid != geteuid()) {
@@ -42,18 +42,17 @@ static void refuse_strangers(struct call *call, const struct reading *reading, i
 
 static void missing(struct call *call, const struct reading *reading) {
   if (!reading->folder)
-    fail(call, PRECAST_CACHE_ERROR, "%s holds no index.json: give the directory that 'precast build -o' wrote",
+    fail(call, PRECAST_CACHE_ERROR, "%s holds no " TABLE ": give the folder that 'precast native CACHE -o' made",
          reading->root);
   fail(call, PRECAST_INTEGRITY_ERROR,
-       "%s/%s/%s is missing: reinstall the cache; if it was replaced while this process ran, restart", reading->root,
+       "%s/%s/%s is missing: " AGAIN "; if it was replaced while this process ran, restart", reading->root,
        reading->folder, reading->name);
 }
 
 static void unreadable(struct call *call, const struct reading *reading, int error) {
   if (error == ENOENT) missing(call, reading);
   fail(call, PRECAST_CACHE_ERROR,
-       "%s/%s%s%s cannot be read (%s): a cache holds plain files and folders that this user may read, and no links;"
-       " reinstall it",
+       "%s/%s%s%s cannot be read (%s): give a folder of plain files that this user may read, without links",
        reading->root, reading->folder ? reading->folder : "", reading->folder ? "/" : "", reading->name,
        strerror(error));
 }
@@ -73,8 +72,7 @@ static void read_it(struct call *call, void *argument) {
   int file = reading->held[reading->count - 1];
   if (fstat(file, &facts)) unreadable(call, reading, errno);
   if (!S_ISREG(facts.st_mode))
-    fail(call, PRECAST_CACHE_ERROR, "%s is not a regular file: rebuild or reinstall the cache",
-         path_of(call, reading, reading->count - 1));
+    fail(call, PRECAST_CACHE_ERROR, "%s is not a regular file: " AGAIN, path_of(call, reading, reading->count - 1));
   for (int depth = 0; depth < reading->count; ++depth) {
     struct stat part;
     if (fstat(reading->held[depth], &part)) unreadable(call, reading, errno);
@@ -108,11 +106,7 @@ struct text read_file(struct call *call, const char *root, const char *folder, c
   for (int i = 0; i < reading.count; ++i) close(reading.held[i]);
   if (!done) fail_again(call);
   if (reading.data.size > limit || (exact && reading.data.size != limit))
-    damaged(call, format(call, "%s/%s%s%s", root, folder ? folder : "", folder ? "/" : "", name),
-            format(call, "it should have %s%zu bytes", exact ? "" : "at most ", limit));
+    fail(call, PRECAST_INTEGRITY_ERROR, "%s/%s%s%s is damaged: it should have %s%zu bytes: " AGAIN, root,
+         folder ? folder : "", folder ? "/" : "", name, exact ? "" : "at most ", limit);
   return reading.data;
-}
-
-void damaged(struct call *call, const char *path, const char *what) {
-  fail(call, PRECAST_INTEGRITY_ERROR, "%s is damaged: %s. Rebuild or reinstall the cache", path, what);
 }
