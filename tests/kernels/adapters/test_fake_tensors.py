@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._subclasses import fake_tensor
 
-from precast.kernels.adapters import seam
+from precast.build.child.attached import seam
 from precast.kernels.adapters.attention.library import tensor
 from precast.kernels.adapters.fake_tensors import fake_tensors
 
