@@ -6,8 +6,7 @@
 
 ``workers``: two workers against one on two processors; at least 1.7. ``loop``: one worker against a plain loop of
 compile and export over the same variants in one process; at most 1.10. ``nothing``: a build of 1000 variants with
-nothing to do, as a whole process; at most 1 s. ``observation``: the processor's time of builds from scratch, against
-builds that observe nothing; at most 1.03. ``size``: bytes a variant in the wheel, all included; at most 7000.
+nothing to do, as a whole process; at most 1 s. ``size``: bytes a variant in the wheel, all included; at most 7000.
 ``scratch``: a hundred kernels over rows from an empty store on two processors, against two plain loops that share them;
 at most 1.3, of the clock and of the processors' time, whichever is more: other work on the machine flatters the clock.
 ``check``: reading, decoding and hashing every byte of a cache of 10,000 artifacts of 73 kB; at most 10 s.
@@ -31,7 +30,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from build_sections.observation import observed, scratch
 from build_sections.projects import few, planned, precast, small
 from build_sections.scratch import built, compiled, first
 
@@ -131,19 +129,6 @@ def nothing(arguments: argparse.Namespace, folder: Path) -> Result:
     return Result("a build with nothing to do", taken, "s", "<= 1", taken <= 1.0, made_of)
 
 
-def observation(arguments: argparse.Namespace, folder: Path) -> Result:
-    """Builds from scratch that observe what they read, against builds that do not, in turns."""
-    if arguments.small:
-        manifest, what = small(folder, arguments.small), f"{arguments.small} variants of a small kernel"
-    else:
-        manifest, what = few(arguments.manifest, folder, arguments.variants)[0], f"{arguments.variants} variants"
-    seconds = observed(manifest, folder, max(3, arguments.repeat))
-    ratio = scratch(seconds)
-    made_of = ", ".join(f"{name} {statistics.median(taken):.2f} s" for name, taken in seconds.items())
-    made_of += f" of the processor, medians of {max(3, arguments.repeat)}; {what}"
-    return Result("observation", ratio, "x", "<= 1.03", ratio <= 1.03, made_of)
-
-
 def scratch_build(arguments: argparse.Namespace, folder: Path) -> Result:
     """A first build, against the DSL's own work."""
     manifest, variants, work = first(arguments.rows, folder)
@@ -215,7 +200,6 @@ ALL: dict[str, Callable[[argparse.Namespace, Path], Result]] = {
     "workers": workers,
     "loop": loop,
     "nothing": nothing,
-    "observation": observation,
     "scratch": scratch_build,
     "size": size,
     "check": check,
@@ -229,7 +213,6 @@ def main() -> None:
     parser.add_argument("--manifest", type=Path, default=GEMM, help="registered kernels to build (default: gemm.yaml)")
     parser.add_argument("--variants", type=int, default=32, help="how many of them are built")
     parser.add_argument("--nothing", type=int, default=1000, help="how many variants 'nothing' has")
-    parser.add_argument("--small", type=int, default=0, help="so many variants of a small kernel, for 'observation'")
     parser.add_argument("--rows", type=int, default=100, help="how many variants 'scratch' builds")
     parser.add_argument("--artifacts", type=int, default=10_000, help="how many artifacts 'check' has")
     parser.add_argument("--repeat", type=int, default=1, help="times; the median counts")

@@ -14,13 +14,13 @@ from precast.build.cache.pack import pack
 from precast.build.cache.up_to_date import inputs_digest, is_up_to_date, mark_up_to_date
 from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor, Local
-from precast.build.compile.outcome import Failed, Outcome, entry_names
+from precast.build.compile.outcome import Failed, Outcome, entry_names, sampled
 from precast.build.disk.scratch import TemporaryLost, sweep_temporary
 from precast.build.errors import ChangedInputError
 from precast.build.gpu.profile import Profile
+from precast.build.inputs.closure import Closures
 from precast.build.inputs.sources import SourceDigests
 from precast.build.ipc.capacity import default_jobs
-from precast.build.ipc.child_inputs import answers_here
 from precast.build.link.linker import Linker
 from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, find_toolchain
@@ -50,7 +50,8 @@ class Options:
     """How to build. ``jobs`` and ``memory`` (bytes of one worker) are chosen for this machine if they are None.
 
     ``executor`` decides where to compile: by default in worker processes on this machine. ``dictionary`` compresses the
-    blobs, in place of one that is trained on them. With ``keep_ptx`` the cache has the PTX of its kernels.
+    blobs, in place of one that is trained on them. With ``keep_ptx`` the cache has the PTX of its kernels. With
+    ``twice`` each variant is compiled twice, else a few of them.
     """
 
     jobs: int | None = None
@@ -60,6 +61,7 @@ class Options:
     executor: Executor | None = None
     dictionary: bytes | None = None
     keep_ptx: bool = False
+    twice: bool = False
 
 
 def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = None, show: Show | None = None) -> Report:
@@ -72,8 +74,9 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
     options = options or Options()
     show = show or (lambda step: None)
     toolchain = find_toolchain()
-    sources = SourceDigests(plan.search, store.notes)
-    lookup = Lookup(store, answers_here(plan.search, store.notes))
+    closures = Closures.here(plan.search, store.notes)
+    sources = closures.sources
+    lookup = Lookup(store, closures.answers)
     keys = {v.identity_on_gpu: variant_key(v, toolchain, sources.digest(v.source)) for v in plan.variants}
     requests = [(keys[v.identity_on_gpu], plan.profiles.of(v.target, v.profile)) for v in plan.variants]
     records = {v.identity_on_gpu: lookup.record_key(*r) for v, r in zip(plan.variants, requests, strict=True)}
@@ -87,7 +90,7 @@ def build(plan: Plan, cache: Path, *, store: Store, options: Options | None = No
         files = [p.stat().st_size for p in cache.rglob("*") if p.is_file()]
         return Report(built=(), reused=plan.variants, failed=(), files=len(files), size=sum(files))
     lookup.prefetch(requests)
-    run = _Run(plan, keys, lookup, sources, toolchain, options, show)
+    run = _Run(plan, keys, lookup, closures, toolchain, options, show)
     report = run.go()
     failures = [(failed.variant, 0.0) for failed in report.failed]
     note_build(store, report.reused, [*((built.variant, built.seconds) for built in report.facts), *failures])
@@ -119,7 +122,7 @@ class _Run:
     plan: Plan
     keys: Mapping[str, str]
     lookup: Lookup
-    sources: SourceDigests
+    closures: Closures
     toolchain: Toolchain
     options: Options
     show: Show
@@ -132,6 +135,10 @@ class _Run:
     def __post_init__(self) -> None:
         for name, key in self.keys.items():
             self._by_key.setdefault(key, []).append(name)
+
+    @property
+    def sources(self) -> SourceDigests:
+        return self.closures.sources
 
     def go(self) -> Report:
         """Fill ``records`` from the store and by compiling, and report."""
@@ -156,7 +163,6 @@ class _Run:
             size=0,
             facts=tuple(built),
             advice=tuple((variant, text) for text, variant in sorted(self.advice.items())),
-            unobserved=(self.options.executor or Local()).unobserved() if built else "",
         )
 
     def _compile(self, batch: list[Variant], costs: Costs, built: list[Built], failed: list[Failed]) -> None:
@@ -257,9 +263,10 @@ class _Run:
             options.memory,
             costs.of(missing),
             lambda variant: self._step(variant, "started"),
-            self.lookup.answers,
+            self.closures,
         )
-        return executor.compile(self.plan, missing, seconds=options.seconds)
+        twice = frozenset(v.identity for v in missing) if options.twice else sampled(missing)
+        return executor.compile(self.plan, missing, seconds=options.seconds, twice=twice)
 
     def _finish(self, outcome: Outcome, linker: Linker) -> Record | Failed:
         if isinstance(outcome, Failed):

@@ -173,6 +173,68 @@ class ChangedInputError(PrecastError):
     code = "PCB15"
 
 
+class UndeclaredInput(PrecastError, FileNotFoundError):
+    """A kernel requests something that is not among its inputs, so that it is not there for its compilation.
+
+    Code that can do without may handle it as a FileNotFoundError.
+    """
+
+    code = "PCB26"
+
+    @classmethod
+    def of_path(cls, path: str, at: str) -> UndeclaredInput:
+        """The error for a file or folder, requested by a line such as ``norm.py:12``.
+
+        >>> print(UndeclaredInput.of_path("/k/tiles.json", "norm.py:12"))
+        norm.py:12 reads /k/tiles.json, which is not declared: add 'inputs: {files: [/k/tiles.json]}' to the manifest
+        """
+        return cls._of(at, f"reads {path}", f"files: [{path}]")
+
+    @classmethod
+    def of_program(cls, name: str, at: str) -> UndeclaredInput:
+        """The error for a program."""
+        return cls._of(at, f"starts {name}", f"programs: [{name}]")
+
+    @classmethod
+    def of_variable(cls, name: str, at: str) -> UndeclaredInput:
+        """The error for an environment variable."""
+        return cls._of(at, f"reads the variable {name}", f"variables: [{name}]")
+
+    @classmethod
+    def of_module(cls, name: str, path: str) -> UndeclaredInput:
+        """The error for a module that no import statement names."""
+        return cls._of(f"the module {name}", "is imported by a computed name", f"files: [{path}]")
+
+    @classmethod
+    def of_network(cls, at: str) -> UndeclaredInput:
+        """The error for a connection to another machine."""
+        return cls(f"{at} uses the network, which no compilation has: write what it reads to a file, and declare that")
+
+    @classmethod
+    def _of(cls, at: str, does: str, declaration: str) -> UndeclaredInput:
+        return cls(f"{at} {does}, which is not declared: add 'inputs: {{{declaration}}}' to the manifest")
+
+
+class UnsteadyKernel(PrecastError):
+    """A kernel was compiled twice, and the results differ."""
+
+    code = "PCB27"
+
+    @classmethod
+    def of(cls, source: object, error: object = None) -> UnsteadyKernel:
+        """The error for a function; ``error`` is that of the second compilation, if it failed.
+
+        >>> print(UnsteadyKernel.of("norm:build"))
+        norm:build was compiled twice, and the objects differ: it uses the time, random numbers, an address (id), an \
+order, or a fact of the process or machine: remove that, or pass it by 'env:'
+        """
+        result = f"the second time failed with {error}" if error else "the objects differ"
+        return cls(
+            f"{source} was compiled twice, and {result}: it uses the time, random numbers, an address (id), an order, "
+            "or a fact of the process or machine: remove that, or pass it by 'env:'"
+        )
+
+
 class NoPtx(PrecastError):
     """An artifact cannot be emulated, because its PTX was not kept."""
 

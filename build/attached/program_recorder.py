@@ -1,8 +1,8 @@
 """The program recorder: runs programs without a GPU, and replaces them by entries of the kernels that they request.
 
 A program runs in its own child process for each target, so that its requests depend on nothing else. The requests of a
-call are kept in the memo under the digest of its sources, with what it read. A script is run each time, since it may do
-anything.
+call are kept in the memo under the digest of its sources and declared inputs: there is nothing else that it could read.
+A script is run each time, since it may do anything.
 """
 
 from __future__ import annotations
@@ -22,16 +22,12 @@ from precast.build.attached.recorded_manifest import entry_values
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles
-from precast.build.inputs.input_answers import InputAnswers
-from precast.build.inputs.observation import Observation
-from precast.build.inputs.observed_memo import ObservedMemo
-from precast.build.inputs.sources import SourceDigests
+from precast.build.inputs.closure import Closures, Reads
+from precast.build.inputs.seams import seam_modules
 from precast.build.ipc.capacity import default_jobs
-from precast.build.ipc.child_inputs import answers_here
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.build.link.observer_library import observed_environment
 from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
@@ -83,14 +79,14 @@ def record_programs(
     targets: Sequence[Target],
     profiles: Profiles,
     notes: Memo | None,
-    answers: InputAnswers | None = None,
+    closures: Closures | None = None,
 ) -> list[Manifest]:
     """Manifests whose programs have been replaced by entries of the kernels that they request.
 
-    A kernel that several programs request is built once. ``answers`` has the values of inputs at this moment.
+    A kernel that several programs request is built once. ``closures`` are those of the search folders of all manifests.
     """
     runs = [run for m in manifests for e in m.entries for run in _runs(e, m, targets, profiles)]
-    recordings = _recordings(runs, notes, answers) if runs else []
+    recordings = _recordings(runs, notes, _closures_of(runs, notes, closures)) if runs else []
     entries: dict[tuple[Target, Environment, str], tuple[Recorded, Run]] = {}
     gpus: dict[tuple[Target, Environment, str], list[str]] = {}
     for run, recorded in zip(runs, recordings, strict=True):
@@ -150,25 +146,39 @@ def _node(value: Any, at: Location) -> Node:
     return Node(tuple(_node(item, at) for item in value) if isinstance(value, list) else value, at)
 
 
-def _recordings(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None) -> list[tuple[Recorded, ...]]:
+def _closures_of(runs: Sequence[Run], notes: Memo | None, closures: Closures | None) -> list[Closures]:
+    """The closures of each run, by its own search folders."""
+    own: dict[tuple[Any, ...], Closures] = {}
+    for run in runs:
+        search = run.manifest.search
+        if search not in own:
+            same = closures is not None and closures.answers.roots.search == tuple(map(os.path.abspath, search))
+            own[search] = closures if closures is not None and same else Closures.here(search, notes)
+    return [own[run.manifest.search] for run in runs]
+
+
+def _recordings(runs: Sequence[Run], notes: Memo | None, closures: Sequence[Closures]) -> list[tuple[Recorded, ...]]:
     """The requests of each run: from the memo, or from its own child process, several at a time."""
-    keys = _note_keys(runs, notes)
-    memos = _memos(runs, notes, answers)
-    results = {n: noted for n, key in enumerate(keys) if key and (noted := _noted(memos[n], key)) is not None}
+    keys = ["" if notes is None else _note_key(run, own) for run, own in zip(runs, closures, strict=True)]
+    results = {n: noted for n, key in enumerate(keys) if key and notes and (noted := _noted(notes, key)) is not None}
     waiting = iter([n for n in range(len(runs)) if n not in results])
     while batch := list(itertools.islice(waiting, default_jobs())):
         with ExitStack() as stack:
-            children = [stack.enter_context(_start(runs[n])) for n in batch]
+            children = [stack.enter_context(_start(runs[n], closures[n])) for n in batch]
             for n, child in zip(batch, children, strict=True):
-                results[n], observed = _recorded(runs[n], child)
-                given = [name for name, _ in runs[n].env]
-                if keys[n] and (inputs := memos[n].inputs_of(observed, given)) is not None:
-                    memos[n].put("programs", keys[n], [kernel.to_json() for kernel in results[n]], inputs)
+                results[n] = _recorded(runs[n], child)
+                if keys[n] and notes:
+                    notes.put("programs", keys[n], [kernel.to_json() for kernel in results[n]])
     return [results[n] for n in range(len(runs))]
 
 
-def _start(run: Run) -> ChildProcess:
-    """A child process, with the requests of all rows sent to it."""
+def _start(run: Run, closures: Closures) -> ChildProcess:
+    """A child process, with the requests of all rows sent to it. A script is not closed."""
+    closure = None
+    if not isinstance(run.program, Script):
+        libraries = tuple(module for name in run.program.libraries or SHIPPED for module in seam_modules(name))
+        reads = Reads(source=run.program.place, declared=run.entry.inputs, modules=libraries)
+        closure = closures.of([reads]).to_json()
     child = ChildProcess(
         "attached.program_main",
         name=_NAME,
@@ -177,16 +187,16 @@ def _start(run: Run) -> ChildProcess:
             "libraries": list(run.program.libraries) or None,
             "search": [str(folder) for folder in run.manifest.search],
             "folder": str(run.manifest.path.absolute().parent),
-            "observed": not isinstance(run.program, Script),
+            "closure": closure,
         },
-        environment=observed_environment(child_environment(os.environ, target=run.target, env=dict(run.env))),
+        environment=child_environment(os.environ, target=run.target, env=dict(run.env), closed=closure is not None),
     )
     child.send(Message({"runs": list(run.requests)}))
     return child
 
 
-def _recorded(run: Run, child: ChildProcess) -> tuple[tuple[Recorded, ...], Observation | None]:
-    """What a child process has recorded, and what it read; raises ManifestError if the program failed."""
+def _recorded(run: Run, child: ChildProcess) -> tuple[Recorded, ...]:
+    """What a child process has recorded; raises ManifestError if the program failed."""
     at = run.entry.location
     try:
         reply = child.receive(_SECONDS * len(run.rows)).header
@@ -198,7 +208,6 @@ def _recorded(run: Run, child: ChildProcess) -> tuple[tuple[Recorded, ...], Obse
             _refuse(reply, run, run.rows[fields.get(reply, "row", int)])
         recorded = fields.items(reply, "recorded", Recorded.parse, most=100_000)
         left_out = fields.items(reply, "left_out", fields.text, most=100_000)
-        observed = None if reply.get("observed") is None else Observation.parse(reply["observed"])
     except ManifestError:
         raise
     except (FormatError, IndexError) as error:
@@ -216,7 +225,7 @@ def _recorded(run: Run, child: ChildProcess) -> tuple[tuple[Recorded, ...], Obse
             f"add 'skip_unsupported: true' to build only the others{reasons}",
             run.entry.location,
         )
-    return recorded, observed
+    return recorded
 
 
 def _refuse(reply: Mapping[str, Any], run: Run, row: Row) -> None:
@@ -232,21 +241,7 @@ def _indented(text: str) -> str:
     return "".join(f"\n    {line}" for line in text.rstrip().splitlines())
 
 
-def _memos(runs: Sequence[Run], notes: Memo | None, answers: InputAnswers | None) -> list[ObservedMemo]:
-    """For each run, the memo that compares what the program read; one for all programs of the same search folders."""
-    if notes is None:
-        return []
-    memos: dict[tuple[Any, ...], ObservedMemo] = {}
-    for run in runs:
-        search = run.manifest.search
-        if search not in memos:
-            same = answers is not None and answers.roots.search == tuple(map(os.path.abspath, search))
-            here = answers if answers is not None and same else answers_here(search, notes)
-            memos[search] = ObservedMemo(notes, here)
-    return [memos[run.manifest.search] for run in runs]
-
-
-def _noted(notes: ObservedMemo, key: str) -> tuple[Recorded, ...] | None:
+def _noted(notes: Memo, key: str) -> tuple[Recorded, ...] | None:
     noted = notes.get("programs", key)
     try:
         return tuple(map(Recorded.parse, noted)) if isinstance(noted, list) and noted else None
@@ -254,30 +249,18 @@ def _noted(notes: ObservedMemo, key: str) -> tuple[Recorded, ...] | None:
         return None
 
 
-def _note_keys(runs: Sequence[Run], notes: Memo | None) -> list[str]:
-    """The keys of recordings in the memo; empty for a program that is run each time."""
-    if notes is None:
-        return [""] * len(runs)
-    digests: dict[tuple[Any, ...], SourceDigests] = {}
-    keys = []
-    for run in runs:
-        search = run.manifest.search
-        if search not in digests:
-            digests[search] = SourceDigests(search, notes)
-        keys.append(_note_key(run, digests[search]))
-    return keys
-
-
-def _note_key(run: Run, sources: SourceDigests) -> str:
+def _note_key(run: Run, closures: Closures) -> str:
+    """The key of a recording in the memo; empty for a program that is run each time."""
     if isinstance(run.program, Script):
         return ""
     try:
-        digests = [sources.digest(source) for source in (run.program.place, *_READERS)]
+        digests = [closures.sources.digest(source) for source in (run.program.place, *_READERS)]
+        declared = closures.answers.answers(run.entry.inputs)
         versions = _versions()
         guards = list(_guards(run.program.libraries))
     except (PrecastError, OSError):
         return ""  # the child process reports the error
-    return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, versions, guards)
+    return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, declared, versions, guards)
 
 
 def _versions() -> list[str]:

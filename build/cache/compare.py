@@ -9,9 +9,10 @@ from precast.loader.contract.format.index import Runtime
 
 
 def artifact_facts(artifact: Artifact) -> dict[str, Any]:
-    """The entry of an artifact in an index, except how its bytes are compressed."""
+    """The entry of an artifact in an index, except how its bytes are compressed and its compilation was closed."""
     data = artifact.to_json()
     data["bytes"] = data.pop("blob")["sha256"]
+    data["provenance"] = {name: value for name, value in data.get("provenance", {}).items() if name != "closed"}
     return data
 
 

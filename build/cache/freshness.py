@@ -26,6 +26,8 @@ from precast.loader.contract.format.artifact import Artifact
 
 INPUTS = "inputs"
 """The field of the provenance with the inputs that an author may edit: a digest of all, and each by name."""
+CLOSED = "closed"
+"""The field of the provenance that says by what everything but the inputs was kept away from the compilation."""
 _TOOLS = (DSL, "apache-tvm-ffi", "ld")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from precast.build.cache.blob_reuse import BlobReuse
 from precast.build.cache.build_assumptions import assumptions_of, record_of
 from precast.build.cache.compress import store_all, store_raw, train
-from precast.build.cache.freshness import INPUTS
+from precast.build.cache.freshness import CLOSED, INPUTS
 from precast.build.cache.index_writer import cache_files
 from precast.build.gpu.profile import Profiles
 from precast.build.inputs.inputs import shortened
@@ -126,6 +126,7 @@ def _provenance(variant: Variant, record: Record, assumed: Mapping[str, Any]) ->
         "registered": variant.registered,
         **({"parts": list(variant.parts)} if variant.parts else {}),
         **({OBJECTS: len(record.products)} if variant.attached and len(record.products) > 1 else {}),
+        CLOSED: record.closed,
         **record.provenance,
         **({INPUTS: {"digest": record.inputs.digest, "read": read}} if record.inputs.names else {}),
         **assumed,

@@ -1,8 +1,7 @@
 """The describer: a process that imports kernels' modules and reads their declarations.
 
 ``precast.build.plan.describer`` starts it. Modules that query the GPU while they are imported get the facts of the
-target's default GPU, as in a worker. What they read is observed, as in a worker: a default, a choice of a ``Literal``
-or a limit of ``supports`` may come from a file.
+target's default GPU, as in a worker, and find only what their closures have.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames
-from precast.build.child.observe.observer import Observer
+from precast.build.child.closed.refusals import explained
+from precast.build.child.closed.world import World
 from precast.build.child.serve import Answer, serve
+from precast.build.child.source_only import SourceOnly
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.need import replace_cuda
@@ -39,11 +40,13 @@ def main() -> None:
 
 def start(settings: Mapping[str, Any]) -> Answer:
     """Install the default GPU of a target, and return the function that describes kernels and checks variants."""
+    world = World.begin(settings["search"])
     facts = FactRecorder("", {})
     _use_gpu_of(Target.parse(settings["target"]), facts)
     install_fake_gpu(facts)
-    read_installed()  # before the observer is installed: what this reads is not an input of a kernel
-    observer = Observer().install()
+    read_installed()  # here, since a closed process sees only the distributions of its kernels
+    SourceOnly().install()
+    world.close(settings["closure"])
 
     def answer(request: Mapping[str, Any]) -> Message:
         rows: Sequence[Any]
@@ -53,7 +56,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
             rows = [size_names(row) for row in request["sizes"]]
         else:
             rows = refusals(request["check"], facts)
-        return Message({"rows": rows, "observed": observer.observed()})
+        return Message({"rows": rows})
 
     return answer
 
@@ -79,8 +82,9 @@ def describe(op: str | None, source: str | None) -> dict[str, Any]:
     except PrecastError as error:
         return {"error": f"{error}{extra_hint(error)}{_frames(error.__cause__)}"}
     except (Exception, SystemExit) as error:
-        text = f"{type(error).__name__}: {error}: correct it{extra_hint(error)}"
-        return {"error": f"reading the declaration failed with {text}{_frames(error)}"}
+        reason = explained(error)
+        text = f"{type(reason).__name__}: {reason}: correct it{extra_hint(reason)}"
+        return {"error": f"reading the declaration failed with {text}{_frames(reason)}"}
 
 
 def _loaded(ref: FunctionRef) -> Callable[..., Any]:

@@ -14,10 +14,11 @@ import resource
 import signal
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any, BinaryIO, NoReturn, Protocol
 
-from precast.build.child.serve import failure, flush_output
+from precast.build.child.closed.refusals import explained
+from precast.build.child.serve import failure, flush_output, missing_module
 from precast.build.ipc.capacity import held_by
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
@@ -36,30 +37,14 @@ _STOPPED_SECONDS = 5.0
 _ENDED = "the process of its module was ended"
 
 
-class Log(Protocol):
-    """A log for a forked process."""
-
-    def use(self) -> None:
-        """In the forked process: write to it from now on."""
-
-    def close(self) -> None:
-        """In its parent, when the process has ended."""
-
-
 class Work(Protocol):
     """The work of a module's process; ``compile`` runs in a separate process."""
 
     def load(self, request: Mapping[str, Any]) -> None:
-        """Import the module of a request, and what its function imports first."""
-
-    def observed(self) -> Mapping[str, Any]:
-        """The requests of this process since the last call."""
+        """Close the process, and import the module of a request and what its function imports first."""
 
     def hold_sources(self, files: Sequence[str]) -> None:
         """Compile the ``sources`` of earlier replies, once for all processes that are forked next."""
-
-    def new_log(self) -> Log:
-        """A log of what native code requests, for the process that is forked next."""
 
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""
@@ -77,10 +62,8 @@ class ModuleProcess:
     def __init__(self, work: Work) -> None:
         requests, self._requests = os.pipe()
         replies, answers = os.pipe()
-        self._log = work.new_log()
         self.pid = _fork()
         if self.pid == 0:
-            self._log.use()
             os.close(self._requests)
             os.close(replies)
             _run_and_exit(lambda: _serve(os.fdopen(requests, "rb"), answers, work))
@@ -134,7 +117,6 @@ class ModuleProcess:
             os.waitpid(self.pid, 0)
         os.close(self._requests)
         self._replies.close()
-        self._log.close()
 
 
 def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
@@ -144,20 +126,18 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     served: set[object] = set()
     sources: Sequence[str] = ()  # of the last variant
     while (request := Message.read(requests)) is not None:
-        more = {}
         if not loaded:
             try:
                 work.load(request.header)
             except (Exception, SystemExit) as error:
-                _write(replies, failure(error))
+                _write(replies, failure(explained(error), imported=False, **missing_module(error)))
                 break
-            more = {"observed_before": work.observed()}
         loaded = True
         work.hold_sources(sources)
         first = request.header.get("source") not in served  # of its function, in this process
         served.add(request.header.get("source"))
         reply = _answer_in_process({**request.header, "first": first}, work)
-        header = {**reply.header, **more}
+        header = dict(reply.header)
         sources = _texts(header.pop("sources", None))
         _write(replies, Message(header, reply.parts))
         end_descendants(os.getpid())
@@ -167,14 +147,12 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
 def _answer_in_process(request: Mapping[str, Any], work: Work) -> Message:
     """The reply to one request from a separate process; how that process ended if it does not reply."""
     answer, theirs = os.pipe()
-    log = work.new_log()
     pid = _fork()
     if pid == 0:
         os.close(answer)
-        log.use()
         _run_and_exit(lambda: _write(theirs, _answer(request, work)))
     os.close(theirs)
-    with closing(log), os.fdopen(answer, "rb") as pipe:
+    with os.fdopen(answer, "rb") as pipe:
         if _ends_first(pid, pipe.fileno()):
             end_descendants(os.getpid())  # one of them may hold the other end of the pipe
         with suppress(FormatError):

@@ -68,6 +68,11 @@ def failure(error: BaseException, **more: Any) -> Message:
     return Message({**fields, **more})
 
 
+def missing_module(error: BaseException) -> dict[str, str]:
+    """The name of a module that was not found, for the parent, which can see whether it is only not declared."""
+    return {"missing": error.name} if isinstance(error, ModuleNotFoundError) and error.name else {}
+
+
 def _message(error: BaseException) -> str:
     return first_line(error) if str(error).strip() else described(error)
 

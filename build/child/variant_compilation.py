@@ -10,7 +10,7 @@ from typing import Any
 from precast.build.child.compiler.keep_ptx import text_of
 from precast.build.child.compiler.select_objects import Refused, select_objects
 from precast.build.child.declaration_check import advice, wrong_names
-from precast.build.child.observe.observer import Observer
+from precast.build.child.facts.requests import Requests
 from precast.build.child.stand_in.need import needs_fake_cuda
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.contract.format.several_objects import numbered
@@ -18,7 +18,7 @@ from precast.loader.contract.format.signature import Signature
 
 
 def compile_variant(
-    request: Mapping[str, Any], catcher: Any, facts: Any, observer: Observer
+    request: Mapping[str, Any], catcher: Any, facts: Any, requests: Requests
 ) -> tuple[dict[str, Any], list[bytes]]:
     """The reply to a request, and the objects; raises Refused."""
     from precast.kernels.authoring.declare import argument_names, declaration_of, is_declared, outputs_of
@@ -53,7 +53,7 @@ def compile_variant(
         "signatures": signatures,
         "ptx": ptx,
         "assumed": facts.requested(),
-        "provenance": seam_provenance(source, request["config"], caught, form, observer) if source.library else {},
+        "provenance": seam_provenance(source, request["config"], caught, form, requests) if source.library else {},
     }
     return reply, objects
 

@@ -13,18 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from precast.build.child.closed.refusals import explained
+from precast.build.child.closed.world import World
 from precast.build.child.compiler.capture import Catcher
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused
+from precast.build.child.facts.requests import Requests
 from precast.build.child.leading_imports import Step, common, of_function, of_module, run
 from precast.build.child.module_process import ModuleProcess, ProcessLost
-from precast.build.child.observe.native.native_observer import GivenLog
-from precast.build.child.observe.observer import Observer
-from precast.build.child.serve import Answer, failure, refusal, serve
+from precast.build.child.serve import Answer, failure, missing_module, refusal, serve
+from precast.build.child.source_only import SourceOnly
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.need import replace_cuda
 from precast.build.child.variant_compilation import advice_for, compile_variant, export
 from precast.build.disk.scratch import TemporaryLost
+from precast.build.errors import UnsteadyKernel
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.kernels.authoring.adapter import read_installed
@@ -40,6 +43,7 @@ def main() -> None:
 
 def start(settings: Mapping[str, Any]) -> Answer:
     """Start the compiler with a GPU's profile, and return the function that compiles."""
+    world = World.begin(settings["search"])
     from precast.build.child.stand_in.fake_gpu import install_fake_gpu, toolkit
 
     facts = FactRecorder(settings["profile"]["name"], settings["profile"]["facts"])
@@ -48,7 +52,7 @@ def start(settings: Mapping[str, Any]) -> Answer:
         catcher = Catcher().install()
         compile_for_export_only()
     facts.forget()  # facts that the compiler itself requests are not those of a kernel
-    read_installed()  # before the observer is installed: what this reads is not an input of a kernel
+    read_installed()  # here, since a closed process sees only the distributions of its kernel
     adopt_orphans()
     if settings["warm_up"]:
         from precast.build.child.compiler.warm_up import compile_once
@@ -56,8 +60,9 @@ def start(settings: Mapping[str, Any]) -> Answer:
         with facts.unrecorded():
             export(compile_once(), "warm_up")
         catcher.take()
-    # The observer starts here, so that the reads of a library count for all variants that share its import.
-    return _Modules(_Work(catcher, facts, Observer().install()), int(settings["memory"])).answer
+    # Here, so that the requests of a library count for all variants that share its import.
+    requests, sources = Requests().install(), SourceOnly().install()
+    return _Modules(_Work(catcher, facts, requests, sources, world), int(settings["memory"])).answer
 
 
 class _Modules:
@@ -69,24 +74,38 @@ class _Modules:
         self._processes: dict[object, ModuleProcess] = {}
         self._shared: tuple[Step, ...] = ()  # what this process has imported for several kernels
         self._leading: list[tuple[Step, ...]] = []  # of the kernels so far that could be imported
+        self._closures: dict[str, Mapping[str, Any]] = {}  # as they were sent first
         self._build = os.getppid()  # now, since it may be gone when a request is read
 
     def answer(self, request: Mapping[str, Any]) -> Message:
         """The reply to a request, from a separate process."""
         source = FunctionRef.parse(request["source"])
         leading = self._work.leading(source)
-        key = (source.module, leading, self._work.function_imports(source), tuple(request.get("imports", ())))
+        imports, closure = tuple(request.get("imports", ())), str(request["closure"]["id"])
+        request = {**request, "closure": self._closures.setdefault(closure, request["closure"])}
+        key = (source.module, leading, self._work.function_imports(source), imports, closure)
+        reply = self._reply(key, request, source, leading)
+        if not request.get("twice") or "error" in reply.header:
+            return reply
+        again = self._reply((*key, "again"), {**request, "again": True}, source, leading)
+        if "error" not in again.header and again.parts == reply.parts:
+            return reply
+        return refusal(UnsteadyKernel.of(source, again.header.get("error")))
+
+    def _reply(
+        self, key: object, request: Mapping[str, Any], source: FunctionRef, leading: tuple[Step, ...]
+    ) -> Message:
         process = self._processes.pop(key, None) or self._new_process(source, leading)
         try:
             reply = process.request(request, seconds=float(request["seconds"]), memory=self._memory, build=self._build)
         except ProcessLost as error:
             return refusal(error)
-        header = {**reply.header, "process": process.pid}
-        if "observed_before" in header or "observed" in header:
+        header = dict(reply.header)
+        if header.pop("imported", True):
             self._processes[key] = process
             self._leading.append(leading)
         else:
-            process.end()  # it could not import its module
+            process.end()
         self._end_processes(_MODULES)
         return Message(header, reply.parts)
 
@@ -111,8 +130,11 @@ class _Modules:
 class _Work:
     """The work of this worker's processes."""
 
-    def __init__(self, catcher: Catcher, facts: FactRecorder, observer: Observer) -> None:
-        self._catcher, self._facts, self._observer = catcher, facts, observer
+    def __init__(
+        self, catcher: Catcher, facts: FactRecorder, requests: Requests, sources: SourceOnly, world: World
+    ) -> None:
+        self._catcher, self._facts, self._requests = catcher, facts, requests
+        self._sources, self._world = sources, world
         self._started = frozenset(sys.modules)  # what all kernels find imported
         self._found: dict[FunctionRef, tuple[Step, ...]] = {}
 
@@ -144,9 +166,11 @@ class _Work:
                 run(steps)
 
     def load(self, request: Mapping[str, Any]) -> None:
-        """Import the module of a request, the modules that its declaration lists, and what its function imports."""
+        """Close this process to what the request may read, and import its module, the modules that its declaration
+        lists, and what its function imports."""
         from precast.kernels.authoring.registry import load
 
+        self._world.close(request["closure"], again=bool(request.get("again")))
         source = FunctionRef.parse(request["source"])
         replace_cuda(source)
         load(source)
@@ -155,31 +179,24 @@ class _Work:
                 importlib.import_module(name)
         run(self.function_imports(source))
 
-    def observed(self) -> Mapping[str, Any]:
-        """The requests of this process since the last call."""
-        return self._observer.observed()
-
     def hold_sources(self, files: Sequence[str]) -> None:
         """Compile what the processes of earlier variants have compiled from source."""
-        self._observer.hold_sources(files)
-
-    def new_log(self) -> GivenLog:
-        """A log of what native code requests, for the process that is forked next."""
-        return self._observer.new_log()
+        self._sources.hold(files)
 
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""
         started = time.perf_counter()
         try:
-            self._observer.begin()
+            self._requests.begin()
             with self._catcher.ptx.folder():
-                reply, parts = compile_variant(request, self._catcher, self._facts, self._observer)
+                reply, parts = compile_variant(request, self._catcher, self._facts, self._requests)
         except Refused as error:  # the message needs no traceback
             return refusal(error)
         except (Exception, SystemExit) as error:
-            return failure(error, **({"temporary_lost": True} if isinstance(error, TemporaryLost) else {}))
-        reply |= {"observed": self._observer.observed(), "seconds": time.perf_counter() - started}
-        reply["sources"] = self._observer.sources
+            lost = {"temporary_lost": True} if isinstance(error, TemporaryLost) else {}
+            return failure(explained(error), **lost, **missing_module(error))
+        reply |= {"seconds": time.perf_counter() - started, "closed": self._world.by}
+        reply["sources"] = self._sources.files
         reply["advice"] = advice_for(request, reply) if request.get("first") else ""
         return Message(reply, parts)
 

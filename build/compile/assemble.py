@@ -67,7 +67,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 ptx=compiled_object.ptx,
             )
         )
-    inputs, installed = compiled.inputs.split(compiled.variant.source.partition(":")[0])
+    inputs, installed = compiled.inputs.split()
     return Record(
         key=record_key(key, compiled.assumed, inputs.answers),
         products=tuple(products),
@@ -75,7 +75,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         assumed=compiled.assumed,
         inputs=inputs,
         installed=installed,
-        unsteady=compiled.unsteady,
+        closed=compiled.closed,
         provenance=compiled.provenance,
     )
 

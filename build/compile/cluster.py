@@ -10,8 +10,8 @@ import contextlib
 import queue
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,29 +36,24 @@ class Cluster:
 
     address: str
     patience: float = 60.0
-    reasons: list[str] = field(default_factory=list, compare=False)
-    """Why native code is not observed on some of its machines, as of the last compilation."""
 
-    def unobserved(self) -> str:
-        """Why reads by native code are not observed on some of its machines."""
-        more = f" (and {len(self.reasons) - 1} more machines)" if len(self.reasons) > 1 else ""
-        return f"{self.reasons[0]}{more}" if self.reasons else ""
-
-    def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
+    def compile(
+        self, plan: Plan, variants: Sequence[Variant], *, seconds: float, twice: Collection[str] = ()
+    ) -> Iterator[Outcome]:
         """Compile on the cluster. The variants of a lost machine are tried again on others."""
         if not variants:
             return
         with contextlib.closing(_connect(self.address)) as client:
             _check(client, self.patience)
-            self.reasons[:] = _reasons(client)
-            yield from _Sending(client, plan, seconds, self.patience).all(variants)
+            yield from _Sending(client, plan, seconds, self.patience, twice).all(variants)
 
 
 class _Sending:
     """Keeps as many parcels in flight as the cluster can use, and collects the answers."""
 
-    def __init__(self, client: Any, plan: Plan, seconds: float, patience: float) -> None:
+    def __init__(self, client: Any, plan: Plan, seconds: float, patience: float, twice: Collection[str] = ()) -> None:
         self._client, self._plan, self._seconds, self._patience = client, plan, seconds, patience
+        self._twice = twice
         self._in_flight: dict[str, tuple[Variant, Any]] = {}
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._empty_since: float | None = None
@@ -94,7 +89,7 @@ class _Sending:
             raise _lost(error) from error
 
     def _send(self, variant: Variant) -> None:
-        parcel = parcel_for(variant, self._plan, self._seconds).encode()
+        parcel = parcel_for(variant, self._plan, self._seconds, twice=variant.identity in self._twice).encode()
         future = self._client.submit(cluster_worker.compile_parcel, parcel, pure=False)
         self._in_flight[future.key] = variant, future
         future.add_done_callback(lambda done: self._done.put(done.key))
@@ -160,11 +155,6 @@ def _check(client: Any, patience: float) -> None:
             lines += [f"{worker}: {line}" for line in differences(here, answer)]
     if lines:
         raise _mismatch(lines)
-
-
-def _reasons(client: Any) -> list[str]:
-    answers = client.run(cluster_worker.why_unobserved, on_error="return")
-    return [f"{worker}: {reason}" for worker, reason in sorted(answers.items()) if isinstance(reason, str) and reason]
 
 
 def _outcome(variant: Variant, future: Any) -> Outcome:

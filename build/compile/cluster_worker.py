@@ -15,7 +15,6 @@ from precast.build.compile.parcel import Parcel, this_builder
 from precast.build.compile.worker import Worker
 from precast.build.ipc.child_process import ChildLost
 from precast.build.ipc.message import Message
-from precast.build.link.observer_library import find_observer
 from precast.loader.errors import PrecastError
 
 _IDLE_SECONDS = 30.0
@@ -24,11 +23,6 @@ _IDLE_SECONDS = 30.0
 def describe() -> dict[str, str]:
     """The versions on this machine that affect compiled bytes, for the machine that sends parcels to it."""
     return this_builder()
-
-
-def why_unobserved() -> str:
-    """Why reads by native code are not observed on this machine; empty if they are."""
-    return find_observer().reason
 
 
 def compile_parcel(data: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,11 +10,8 @@ from typing import Protocol
 from precast.build.compile.outcome import Outcome
 from precast.build.compile.pool import Limits, Pool, watch
 from precast.build.compile.schedule import Schedule, ordered
-from precast.build.inputs.input_answers import InputAnswers
-from precast.build.inputs.input_rules import InputRules
+from precast.build.inputs.closure import Closures
 from precast.build.ipc.capacity import MemoryBudget, default_jobs, free_memory, memory_bound
-from precast.build.ipc.child_inputs import answers_here
-from precast.build.link.observer_library import find_observer
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 
@@ -22,12 +19,11 @@ from precast.build.plan.variant import Variant
 class Executor(Protocol):
     """Compiles some of a plan's variants and yields an outcome for each as it is ready, in any order."""
 
-    def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Iterator[Outcome]:
-        """Compile. One variant may take ``seconds``. Leaving the iteration ends all processes that were started."""
-        ...
-
-    def unobserved(self) -> str:
-        """Why reads by native code were not observed; empty if they were."""
+    def compile(
+        self, plan: Plan, variants: Sequence[Variant], *, seconds: float, twice: Collection[str] = ()
+    ) -> Iterator[Outcome]:
+        """Compile. One variant may take ``seconds``, and those with an identity in ``twice`` must give the same objects
+        twice. Leaving the iteration ends all processes that were started."""
         ...
 
 
@@ -40,21 +36,19 @@ class Local:
     """Worker processes on this machine: ``jobs`` of them, or as many as it has processors and memory for.
 
     ``memory`` is the number of bytes that one worker may take. ``known`` has the seconds that variants took before, by
-    identity: the longest are compiled first. ``started`` is called when a worker begins a variant. ``answers`` has the
-    values of the inputs that variants read.
+    identity: the longest are compiled first. ``started`` is called when a worker begins a variant. ``closures`` has
+    what variants may read.
     """
 
     jobs: int | None = None
     memory: int | None = None
     known: Mapping[str, float] = field(default_factory=dict)  # words: allow
     started: Callable[[Variant], None] = _ignore
-    answers: InputAnswers | None = None
+    closures: Closures | None = None
 
-    def unobserved(self) -> str:
-        """Why reads by native code are not observed on this machine."""
-        return find_observer().reason
-
-    def compile(self, plan: Plan, variants: Sequence[Variant], *, seconds: float) -> Generator[Outcome, None, None]:
+    def compile(
+        self, plan: Plan, variants: Sequence[Variant], *, seconds: float, twice: Collection[str] = ()
+    ) -> Generator[Outcome, None, None]:
         """Compile in worker processes. A lost worker fails the variant that it was compiling, and no other."""
         if not variants:
             return
@@ -66,7 +60,8 @@ class Local:
             profiles=plan.profiles,
             limits=Limits(seconds=seconds, memory=self.memory or memory_bound(jobs)),
             budget=MemoryBudget(None if self.jobs else free_memory()),
-            rules=InputRules(self.answers or answers_here(plan.search)),
+            closures=self.closures or Closures.here(plan.search),
+            twice=twice,
         )
         with closing(pool.events()) as events:
             yield from watch(events, self.started)

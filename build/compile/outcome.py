@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from precast.build.gpu.profile import parse_answers
-from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
+from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format import fields
@@ -20,6 +21,7 @@ from precast.loader.errors import FormatError
 from precast.loader.machine.facts import Answer
 
 _CODE = re.compile(r"PC[A-Z][0-9]{2}").fullmatch
+_MANY = 8  # variants of one function, of which one is compiled twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,8 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A variant that compiled. ``assumed`` has the facts of its GPU that it requested, ``inputs`` what it read, and
-    ``unsteady`` the things that may differ at the next compilation.
+    """A variant that compiled. ``assumed`` has the facts of its GPU that it requested, ``inputs`` what it could read,
+    and ``closed`` by what the rest was kept away (``precast.build.child.closed``).
 
     ``provenance`` has what the compile function of an attached library adds to the provenance of its artifacts; such a
     function may have compiled several objects. ``advice`` is what its author should correct or add.
@@ -50,7 +52,7 @@ class Compiled:
     seconds: float
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     inputs: Inputs = NO_INPUTS
-    unsteady: tuple[str, ...] = ()
+    closed: str = "none"
     provenance: Mapping[str, Any] = field(default_factory=dict)
     advice: str = ""
 
@@ -81,11 +83,31 @@ def entry_names(variant: Variant) -> tuple[str, ...]:
     return tuple(f"{op.replace('.', '_')}_{digest}" for op in variant.produces)
 
 
-def request_for(variant: Variant, seconds: float) -> Mapping[str, object]:
-    """The request to a worker for a variant, which may take so many seconds."""
-    config = {name: to_json(value) for name, value in variant.config.items()}
-    names, imports = list(entry_names(variant)), list(variant.imports)
-    return {"source": variant.source, "config": config, "symbols": names, "imports": imports, "seconds": seconds}
+def request_for(variant: Variant, seconds: float, *, twice: bool = False) -> Mapping[str, object]:
+    """The request to a worker for a variant, which may take so many seconds, and may be compiled ``twice``."""
+    return {
+        "source": variant.source,
+        "config": {name: to_json(value) for name, value in variant.config.items()},
+        "symbols": list(entry_names(variant)),
+        "imports": list(variant.imports),
+        "inputs": list(variant.inputs),
+        "seconds": seconds,
+        "twice": twice,
+    }
+
+
+def sampled(variants: Sequence[Variant]) -> frozenset[str]:
+    """The identities of variants that a build compiles twice: one of each function with many, and at least one.
+
+    The choice depends on nothing but the variants.
+    """
+    first: dict[str, list[str]] = {}
+    for variant in variants:
+        first.setdefault(variant.source, []).append(variant.identity)
+    every = sorted((hashlib.sha256(name.encode()).hexdigest(), name) for name in itertools.chain(*first.values()))
+    digests = {name: digest for digest, name in every}
+    of_many = [min(names, key=digests.__getitem__) for names in first.values() if len(names) >= _MANY]
+    return frozenset(of_many or [name for _, name in every[:1]])
 
 
 def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
@@ -109,7 +131,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         seconds = float(header["seconds"])
         assumed = parse_answers(header["assumed"])
         inputs = Inputs.parse(header["inputs"])
-        unsteady = fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY)
+        closed = fields.get(header, "closed", str)
         provenance = fields.get(header, "provenance", dict)
         advice = fields.get(header, "advice", str, default="")
     except (FormatError, KeyError, TypeError, ValueError) as error:
@@ -125,7 +147,7 @@ def outcome_of(variant: Variant, reply: Message, output: str) -> Outcome:
         seconds=seconds,
         assumed=assumed,
         inputs=inputs,
-        unsteady=unsteady,
+        closed=closed,
         provenance=provenance,
         advice=advice,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from precast.build.compile.outcome import request_for
 from precast.build.errors import ClusterError
 from precast.build.gpu.profile import Profile, parse_facts
+from precast.build.inputs.roots import Roots
 from precast.build.inputs.sources import SourceDigests, source_digest
 from precast.build.interpreter import version_of
 from precast.build.ipc.message import Message
@@ -122,11 +123,11 @@ class Parcel:
         return lines
 
 
-def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
-    """Pack a variant."""
+def parcel_for(variant: Variant, plan: Plan, seconds: float, *, twice: bool = False) -> Parcel:
+    """Pack a variant, with the sources and the declared files that are in the search folders."""
     folders = [folder.resolve() for folder in plan.search]
     files: dict[tuple[int, str], bytes] = {}
-    for file in _sources(plan.search).files(variant.source):
+    for file in (*_sources(plan.search).files(variant.source), *_declared_files(variant, plan)):
         number = next(n for n, folder in enumerate(folders) if file.is_relative_to(folder))
         files[number, file.relative_to(folders[number]).as_posix()] = file.read_bytes()
     if len(files) > _FILES:
@@ -138,13 +139,27 @@ def parcel_for(variant: Variant, plan: Plan, seconds: float) -> Parcel:
         target=variant.target,
         env=dict(variant.env),
         profile=plan.profiles.of(variant.target, variant.profile),
-        request=request_for(variant, seconds),
+        request=request_for(variant, seconds, twice=twice),
         seconds=seconds,
         like=this_builder(),
         digest=_sources(plan.search).digest(variant.source),
         folders=len(folders),
         files=files,
     )
+
+
+def _declared_files(variant: Variant, plan: Plan) -> Iterator[Path]:
+    roots = Roots.here(plan.search)
+    for name in variant.inputs:
+        kind, _, rest = name.partition(":")
+        if kind not in ("file", "folder"):
+            continue
+        path = Path(roots.path_of(rest) or rest).resolve()
+        if not any(path.is_relative_to(folder.resolve()) for folder in plan.search):
+            raise ClusterError(
+                f"{path} is declared, and is in no folder of 'path:': move it there, so that it can be sent"
+            )
+        yield from (file for file in ([path] if kind == "file" else sorted(path.rglob("*"))) if file.is_file())
 
 
 @functools.lru_cache(maxsize=1)

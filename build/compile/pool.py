@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from precast.build.compile.outcome import Failed, Outcome, outcome_of, request_f
 from precast.build.compile.schedule import Group, Schedule, Task
 from precast.build.compile.worker import Worker
 from precast.build.gpu.profile import Profiles
-from precast.build.inputs.input_rules import InputRules
+from precast.build.inputs.closure import Closures
 from precast.build.ipc.capacity import MemoryBudget, resident
 from precast.build.ipc.child_process import START_SECONDS, ChildLost
 from precast.build.ipc.message import Message
@@ -56,10 +56,12 @@ class Pool:
         profiles: Profiles,
         limits: Limits,
         budget: MemoryBudget,
-        rules: InputRules | None = None,
+        closures: Closures | None = None,
+        twice: Collection[str] = (),
     ) -> None:
         self._schedule, self._limits, self._budget = schedule, limits, budget
-        self._search, self._profiles, self._rules = search, profiles, rules
+        self._search, self._profiles, self._closures = search, profiles, closures
+        self._twice = twice  # the identities of variants that are compiled twice
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -104,6 +106,7 @@ class Pool:
                                 schedule=self._schedule,
                                 limits=self._limits,
                                 budget=self._budget,
+                                twice=self._twice,
                                 stop=self._stop,
                                 put=self._events.put,
                             ).run()
@@ -130,7 +133,7 @@ class Pool:
             self._search,
             profile,
             memory=self._limits.memory,
-            rules=self._rules,
+            closures=self._closures,
             warm_up=self._schedule.has_more(group),
         )
         with self._lock:
@@ -156,11 +159,12 @@ class _WorkerRun:
         schedule: Schedule,
         limits: Limits,
         budget: MemoryBudget,
+        twice: Collection[str],
         stop: threading.Event,
         put: Callable[[Event], None],
     ) -> None:
         self._worker, self._schedule, self._limits, self._budget = worker, schedule, limits, budget
-        self._stop, self._put = stop, put
+        self._stop, self._put, self._twice = stop, put, twice
         self._group = first.group
         self._tasks: deque[Task] = deque([first])
         self._sent = 0
@@ -205,7 +209,9 @@ class _WorkerRun:
             if ahead is not None:
                 self._tasks.append(ahead)
         while self._sent < len(self._tasks):
-            request = Message(request_for(self._tasks[self._sent].variant, self._limits.seconds))
+            variant = self._tasks[self._sent].variant
+            twice = variant.identity in self._twice
+            request = self._worker.with_closure(Message(request_for(variant, self._limits.seconds, twice=twice)))
             if self._sent and len(request.encode()) > _AHEAD_LIMIT:
                 return
             self._worker.send(request)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from precast.build.errors import UndeclaredInput
 from precast.build.gpu.profile import Profile
-from precast.build.inputs.input_rules import InputRules
-from precast.build.inputs.inputs import MOST_UNSTEADY
-from precast.build.inputs.observation import Observation
-from precast.build.ipc.child_inputs import answers_here
+from precast.build.inputs.closure import Closure, Closures, Reads, named_modules, reads_of
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.build.link.observer_library import observed_environment
 from precast.build.link.toolchain import find_toolkit
 from precast.loader.contract.format.target import Target
-from precast.loader.errors import FormatError, PrecastError
+from precast.loader.errors import PrecastError
 
 _GRACE = 30.0  # seconds
-_MOST_BEFORE = 16  # a worker keeps fewer processes of modules
 
 
 class Worker(ChildProcess):
@@ -28,8 +25,8 @@ class Worker(ChildProcess):
 
     Modules are imported from the folders of ``search`` first. ``memory`` is the number of bytes that the process may
     take; 0 means no limit. With ``warm_up`` it compiles a small kernel first, which saves time if at least two variants
-    follow. ``precast.build.compile.outcome.request_for`` makes the requests. The
-    ``rules`` decide which inputs a compilation has.
+    follow. ``precast.build.compile.outcome.request_for`` makes the requests, and ``closures`` decide what each of them
+    may read.
     """
 
     def __init__(
@@ -40,12 +37,12 @@ class Worker(ChildProcess):
         profile: Profile,
         *,
         memory: int = 0,
-        rules: InputRules | None = None,
+        closures: Closures | None = None,
         warm_up: bool = False,
     ) -> None:
-        self._given = frozenset(env)
-        self._rules = rules or InputRules(answers_here(search))
-        self._before: dict[object, Observation] = {}  # what the process of each module had read before it compiled
+        self._closures = closures or Closures.here(search)
+        self._sent_closures: dict[str, Closure] = {}
+        self._waiting: deque[Closure] = deque()  # of the requests without a reply
         super().__init__(
             "worker_main",
             name="worker",
@@ -55,33 +52,46 @@ class Worker(ChildProcess):
                 "warm_up": warm_up,
                 "toolkit": find_toolkit(),
             },
-            environment=observed_environment(child_environment(os.environ, target=target, env=env)),
+            environment=child_environment(os.environ, target=target, env=env),
             memory=memory,
         )
 
+    def with_closure(self, request: Message) -> Message:
+        """A request with what its compilation may read. One that this process was sent before is only named."""
+        closure = self._closures.of([_reads(request.header)])
+        settings = {} if closure.digest in self._sent_closures else closure.to_json()
+        return Message({**request.header, "closure": {"id": closure.digest, **settings}}, request.parts)
+
+    def send(self, request: Message) -> None:
+        """Send a request, with what its compilation may read."""
+        if "source" in request.header:
+            closure = self._closures.of([_reads(request.header)])
+            request = request if "closure" in request.header else self.with_closure(request)
+            self._sent_closures[closure.digest] = closure
+            self._waiting.append(closure)
+        super().send(request)
+
     def receive(self, seconds: float) -> Message:
-        """The next reply, or ChildLost. The worker itself ends a variant after so many seconds, and then replies."""
+        """The next reply, or ChildLost. The worker itself ends a variant after so many seconds, and then replies.
+
+        A reply with objects gets the values of the inputs. If one has changed since it was read, the reply is an error.
+        """
         reply = super().receive(seconds + _GRACE)
+        closure = self._waiting.popleft()
         header = dict(reply.header)
         try:
-            if "observed_before" in header:
-                self._keep(header.get("process"), Observation.parse(header.pop("observed_before")))
-            if "observed" in header:
-                header |= self._inputs(Observation.parse(header.pop("observed")), header.get("process"))
+            if "error" not in header:
+                header["inputs"] = self._closures.inputs(closure).to_json()
+            elif isinstance(name := header.get("missing"), str):
+                for file in self._closures.sources.find(name)[-1:]:
+                    raise UndeclaredInput.of_module(name, str(file))
         except PrecastError as error:
-            return Message({"error": str(error), "code": error.code, "request": header.get("request")})
+            return Message({**header, "error": str(error), "code": error.code})
         return Message(header, reply.parts)
 
-    def _keep(self, process: object, observation: Observation) -> None:
-        """Add to the observation of a module's process."""
-        earlier = self._before.pop(process, None)
-        while len(self._before) >= _MOST_BEFORE:
-            self._before.pop(next(iter(self._before)))
-        self._before[process] = earlier.and_then(observation) if earlier else observation
 
-    def _inputs(self, observation: Observation, process: object) -> dict[str, object]:
-        """The inputs of a variant: what its process has read, and what its module's process had read before."""
-        if process not in self._before:
-            raise FormatError("the worker did not report what it had read before")
-        inputs, unsteady = self._rules.inputs_of(observation, self._given, before=self._before[process])
-        return {"inputs": inputs.to_json(), "unsteady": [str(item) for item in unsteady[:MOST_UNSTEADY]]}
+def _reads(request: Mapping[str, object]) -> Reads:
+    """What decides what the compilation of a request may read."""
+    declared, imports = request.get("inputs", ()), request.get("imports", ())
+    assert isinstance(declared, Iterable) and isinstance(imports, Iterable)
+    return reads_of(str(request["source"]), declared, (*imports, *named_modules(request["config"])))

@@ -1,11 +1,10 @@
-"""Contents: the digests of files and of folders' listings, each computed once in a build."""
+"""Contents: the digests of files, and of folders with all that is in them, each computed once in a build."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from precast.build.disk.memo import Memo, memo_key
@@ -41,19 +40,21 @@ class Contents:
             content = self._read[path] = self._take(path, installed)
         return content
 
-    def forget(self, paths: Iterable[str]) -> None:
-        """Read these files again when their content is requested next."""
-        for path in paths:
-            self._read.pop(path, None)
-
     def folder(self, path: str) -> str | None:
-        """The digest of the names in a folder, and of which of them are folders; without ``__pycache__``."""
-        try:
-            with os.scandir(path) as entries:
-                names = sorted(entry.name + "/" * entry.is_dir() for entry in entries if entry.name != "__pycache__")
-        except OSError:
+        """The digest of all that is in a folder, without ``__pycache__``: names, links, what may be run, contents."""
+        if not os.path.isdir(path):
             return None
-        return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
+        rows = []
+        for folder, folders, files in os.walk(path):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            rows += [f"{os.path.relpath(os.path.join(folder, name), path)}/" for name in folders]
+            for file in sorted(os.path.join(folder, name) for name in (*files, *folders)):
+                name = os.path.relpath(file, path)
+                if os.path.islink(file):
+                    rows.append(f"{name} -> {os.readlink(file)}")
+                elif not os.path.isdir(file):
+                    rows.append(f"{name} {os.access(file, os.X_OK)} {self.read(file).digest}")
+        return hashlib.sha256("\0".join(rows).encode(errors="surrogateescape")).hexdigest()
 
     def _take(self, path: str, installed: bool) -> Content:
         stamp = stamp_of(path)
@@ -92,21 +93,6 @@ def hash_file(path: str) -> str | None:
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise changed(path)
     return digest.hexdigest()
-
-
-def kind_of(path: str) -> str | None:
-    """Whether a path is a file, a program, a folder, or something else; None if there is nothing.
-
-    >>> kind_of("/"), kind_of("/bin/sh"), kind_of("/proc/nowhere")
-    ('folder', 'program', None)
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return None
-    if stat.S_ISREG(mode):
-        return "program" if mode & 0o111 else "file"
-    return "folder" if stat.S_ISDIR(mode) else "other"
 
 
 def changed(path: str) -> ChangedInputError:

@@ -13,25 +13,16 @@ from precast.loader.contract.format.config import canonical
 from precast.loader.errors import FormatError
 
 MOST = 50_000
-MOST_UNSTEADY = 1000
 _LONGEST = 4096
-_ROOT = r"(?:(?:search|site|path)[0-9]{0,3}|~|cwd|)"
+_ROOT = r"(?:(?:search|site|path)[0-9]{0,3}|~|)"
 _PATH = re.compile(rf"{_ROOT}(?:/[^\0]+)?")
-_WORD = re.compile(r"[^\0/]+")
 _NAMES = {
     "file": _PATH,
     "folder": _PATH,
-    "exists": _PATH,
-    "link": _PATH,
-    "journal": _PATH,
     "distribution": re.compile(r"[a-z0-9][a-z0-9-]*"),
-    "module": re.compile(r"[^\0/]+"),
-    "variable": re.compile(r"[^\0=]+"),
-    "library": _WORD,
-    "program": _WORD,
+    "program": re.compile(r"[^\0/]+"),
 }
-_ALONE = ("python", "variables", "distributions")
-_FILES = ("file", "folder", "exists", "link", "journal")
+_ALONE = ("python",)
 _NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block forever, or have an effect
 
 
@@ -39,18 +30,13 @@ _NO_FILES = ("/proc/", "/sys/", "/dev/")  # reading one may block forever, or ha
 class Inputs:
     """Names with their values, sorted. A value is a text, or None for what does not exist.
 
-    - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of the names in it (``Roots`` has the paths)
-    - ``exists:PATH`` whether it is a file, a program or a folder; ``link:PATH`` where a link points to
-    - ``journal:PATH`` the digest of the log of a database, if it has any content
-    - ``module:NAME`` what an import would load, with the content of a file that no distribution owns
+    - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of all files in it (``Roots`` has the paths)
     - ``distribution:NAME`` its version and the digest of its files, including those edited in place
-    - ``variable:NAME`` the digest of an environment variable's value; ``variables`` that of all
-    - ``distributions`` the names of all installed ones, and their entry points
-    - ``library:NAME``, ``program:NAME`` the digest of the file that the system would load
+    - ``program:NAME`` the digest of the file that the system would start
     - ``python`` the interpreter
 
-    >>> Inputs.of({"variable:B": None, "python": "CPython 3.12.1"}).names
-    ('python', 'variable:B')
+    >>> Inputs.of({"program:git": None, "python": "CPython 3.12.1"}).names
+    ('program:git', 'python')
     """
 
     answers: Mapping[str, str | None]
@@ -81,26 +67,24 @@ class Inputs:
         """The digest of all names and values."""
         return hashlib.sha256(canonical(self.to_json())).hexdigest()
 
-    def split(self, module: str) -> tuple[Inputs, Inputs]:
-        """The inputs that the author of a kernel in this module may edit, and those of Python and installed packages.
+    def split(self) -> tuple[Inputs, Inputs]:
+        """The inputs that the author of a kernel may edit, and those of Python and installed packages.
 
-        The first are exact, and part of a record's key. The second may include those of other kernels, since processes
-        share imports: they must be unchanged, and are not part of a key. The module's own distribution is in the first.
+        The first are part of a record's key, and listed in a cache. The second must be unchanged.
 
         >>> inputs = Inputs.of({"file:search/tiles.json": "0" * 64, "distribution:numpy": "2.0 ..."})
-        >>> mine, others = inputs.split("mine")
+        >>> mine, others = inputs.split()
         >>> mine.names, others.names
         (('file:search/tiles.json',), ('distribution:numpy',))
         """
-        own = self.answers.get(f"module:{module.partition('.')[0]}")
-        first = {name: answer for name, answer in self.answers.items() if _is_authors(name, answer, own)}
+        first = {name: answer for name, answer in self.answers.items() if name.startswith(("file:", "folder:"))}
         return Inputs.of(first), Inputs.of({n: a for n, a in self.answers.items() if n not in first})
 
     def changed(self, now: Mapping[str, str | None]) -> tuple[str, ...]:
         """The names whose values have changed.
 
-        >>> Inputs.of({"variable:B": None}).changed({"variable:B": "1"})
-        ('variable:B',)
+        >>> Inputs.of({"program:git": None}).changed({"program:git": "1"})
+        ('program:git',)
         """
         return tuple(name for name, answer in self.answers.items() if now.get(name) != answer)
 
@@ -112,15 +96,6 @@ def shortened(answer: str | None) -> str:
     ('', 16)
     """
     return "" if answer is None else hashlib.sha256(answer.encode()).hexdigest()[:16]
-
-
-def _is_authors(name: str, answer: str | None, own: str | None) -> bool:
-    kind, _, rest = name.partition(":")
-    if kind == "distribution":
-        return name == own
-    if kind == "module":
-        return rest.partition(".")[0] != "precast" and (answer or "").startswith(("file:search", "file:path"))
-    return kind in ("variable", "variables") or (kind in _FILES and not rest.startswith("site"))
 
 
 def parse_names(value: object) -> tuple[str, ...]:

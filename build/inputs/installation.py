@@ -20,6 +20,9 @@ from precast.loader.contract.format.config import canonical
 _INFO = ".dist-info"
 _TOP = re.compile(r"^([^/\n]*?)(?:/|,[^,\n]*,[^,\n]*$)", re.MULTILINE)
 _COUNTED = ("METADATA", "entry_points.txt")  # in a metadata folder; the others describe how it was installed
+_REQUIRED = re.compile(r"^Requires-Dist: *([A-Za-z0-9._-]+)(?: *\[([^\]]*)\])?([^\n]*)$", re.MULTILINE)
+_EXTRA = re.compile(r"extra *== *['\"]([^'\"]+)['\"]")
+_NO_TOPS = ("..", "", "__pycache__", "bin", "share")
 
 
 class _Info(NamedTuple):
@@ -61,10 +64,57 @@ class Installation:
             self._owners[file] = self._owner(file)
         return self._owners[file]
 
-    def is_as_listed(self, file: str) -> bool:
-        """Whether a file has the digest in its distribution's list."""
-        info = self._lister(file)
-        return info is not None and self._record(info)[_inside(info.folder, file)] == _spelled(hash_file(file))
+    def names(self) -> tuple[str, ...]:
+        """The names of all distributions."""
+        return tuple(self._installed())
+
+    def version(self, name: str) -> str:
+        """The version of a distribution; empty if it is not installed."""
+        info = self._installed().get(name)
+        return info.version if info is not None else ""
+
+    def with_required(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The installed ones of some distributions, all that they require, and those that share a folder with one.
+
+        What a requirement's extras require is included; extras that nothing requires are not.
+
+        >>> import sys
+        >>> "markupsafe" in Installation(sys.path).with_required(["jinja2"])
+        True
+        """
+        done: set[tuple[str, str]] = set()
+        waiting = [(name, "") for name in names]
+        while waiting:
+            name, extra = waiting.pop()
+            info = self._installed().get(name)
+            if info is None or (name, extra) in done:
+                continue
+            done.add((name, extra))
+            waiting += [(neighbour, "") for neighbour in self._neighbours(info)]
+            for match in _REQUIRED.finditer(_header(os.path.join(*info, "METADATA"))):
+                condition = _EXTRA.search(match[3])
+                if (condition[1] if condition else "") == extra:
+                    other = normalised(match[1])
+                    waiting += [(other, ""), *((other, word.strip()) for word in (match[2] or "").split(",") if word)]
+        return tuple(sorted({name for name, _ in done}))
+
+    def paths(self, name: str) -> tuple[str, ...]:
+        """The files and folders of a distribution in the folder that it is installed into."""
+        info = self._installed().get(name)
+        if info is None:
+            return ()
+        tops = [top for top, infos in self._tops[info.folder].items() if info in infos and top not in _NO_TOPS]
+        return tuple(os.path.join(info.folder, top) for top in sorted({*tops, info.name}))
+
+    def metadata_file(self, name: str) -> str:
+        """The list of a distribution's files, which an installer writes last."""
+        return os.path.join(*self._installed()[name], "RECORD")
+
+    def _neighbours(self, info: _Info) -> set[str]:
+        """The distributions that have a folder in common with one, such as ``nvidia``."""
+        tops = self._tops[info.folder].items()
+        shared = [infos for top, infos in tops if len(infos) > 1 and info in infos and top not in _NO_TOPS]
+        return {other.distribution for infos in shared for other in infos if other in self._visible}
 
     def answer(self, name: str) -> str | None:
         """The version of a distribution and the digest of its files: from its list, and from the content of files that
@@ -75,6 +125,8 @@ class Installation:
         listed = self._record(info)
         counted = [file for file in listed if _counts(file)]
         begun = time.time_ns()
+        counted += [file for file in self._unlisted(info) if file not in listed]
+        listed = {**dict.fromkeys(counted, ""), **listed}
         stamps = _stamps(info.folder, counted)
         key = memo_key(
             "distribution",
@@ -92,6 +144,20 @@ class Installation:
         if self._memo and not _are_young(stamps, begun):
             self._memo.put("distributions", key, answer)
         return answer
+
+    def _unlisted(self, info: _Info) -> list[str]:
+        """The files in the folders of a distribution that no list has: somebody put them there."""
+        unlisted = []
+        for top in (os.path.basename(path) for path in self.paths(info.distribution)):
+            if top.endswith(_INFO):
+                continue
+            records = [self._record(other) for other in self._tops[info.folder].get(top, ())]
+            for folder, folders, files in os.walk(os.path.join(info.folder, top)):
+                folders[:] = [name for name in folders if name != "__pycache__"]
+                inside = _inside(info.folder, folder)
+                paths = (f"{inside}/{name}" for name in files if not name.endswith(".pyc"))
+                unlisted += [path for path in paths if not any(path in record for record in records)]
+        return sorted(unlisted)
 
     def _owner(self, file: str) -> str | None:
         info = self._lister(file)
@@ -186,6 +252,10 @@ def _text(record: str) -> str:
             return file.read().decode(errors="replace")
     except OSError:
         return ""
+
+
+def _header(metadata: str) -> str:
+    return _text(metadata).partition("\n\n")[0]
 
 
 def _counts(file: str) -> bool:

@@ -7,7 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class ModuleFinder:
 
     def __init__(self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False) -> None:
         self.roots = tuple(folder.resolve() for folder in search)
-        self._path = [*map(str, search), *path]
+        self._search = [str(folder) for folder in search]
+        self._path = [*self._search, *path]
         self._standard = standard
         self._finders = [f for f in sys.meta_path if f is not PathFinder]
         self._specs: dict[str, ModuleSpec | None] = {}
@@ -76,7 +77,9 @@ class ModuleFinder:
             dotted = ".".join(parts[:depth])
             if dotted not in self._specs:
                 builtin = depth == 1 and not self._standard and dotted in sys.stdlib_module_names
-                spec_on_path = None if builtin else _find(dotted, path, self._finders if depth == 1 else ())
+                # A search folder comes before the standard library, as when the kernel is imported.
+                folders = (() if is_built_in(dotted) else self._search) if builtin else path
+                spec_on_path = _find(dotted, folders, self._finders if depth == 1 and not builtin else ())
                 self._specs[dotted] = spec_on_path or self._elsewhere(dotted)
             spec = self._specs[dotted]
             if spec is None:
@@ -95,6 +98,15 @@ class ModuleFinder:
         *parents, _ = name.split(".")
         folders = [os.path.join(folder, *parents) for folder in self._path]
         return _find(name, [folder for folder in folders if os.path.isdir(folder)]) if parents else None
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a module is part of the interpreter, so that nothing on the path can hide it.
+
+    >>> is_built_in("sys"), is_built_in("colorsys")
+    (True, False)
+    """
+    return name in sys.builtin_module_names or ("." not in name and FrozenImporter.find_spec(name) is not None)
 
 
 def _find(name: str, path: Sequence[str], finders: Iterable[Any] = ()) -> ModuleSpec | None:

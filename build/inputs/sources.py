@@ -1,8 +1,10 @@
 """Sources: the digest of the Python code that a kernel function can reach within its own package.
 
 Files are read, never imported. The digest covers the content of modules by the names they are imported by, so that a
-checkout may move. It follows import statements anywhere in a file, also inside functions, but not imports by name at
-run time. Other packages count by the version of their distribution.
+checkout may move. It follows import statements anywhere in a file, also inside functions, and ``import_module`` with a
+text; ``version`` and the like with the name of a distribution count as an import of that. What is imported by a name
+that is made at run time is not there when the kernel is compiled, unless it is declared. Installed packages count by
+the version of their distribution; modules that no distribution has are followed like the package's own.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,18 +22,29 @@ from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
-from precast.build.inputs.distributions import Distributions
+from precast.build.inputs.installation import Installation, normalised
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
+from precast.build.interpreter import version_of
 
 _Stamp = tuple[int, int, int]
+PRECAST = "precast"
+_KIND = "reached"
+_STAR = ".*"
+_DISTRIBUTION = -1  # in place of a level: not a module, but a distribution by its name
+_BY_DISTRIBUTION = re.compile(
+    r"""\b(?:distribution\s*=|(?:version|distribution|requires|files|metadata)\()\s*["']([A-Za-z0-9][\w.-]*)["']"""
+)
+_BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z_][\w.]*)["']""")
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digest of its content, the names it imports, and its stamp."""
+    """A file when it was read: the digest of its content, the names it imports, the distributions that it names, and
+    its stamp."""
 
     digest: str
     names: tuple[str, ...]
+    distributions: tuple[str, ...]
     stamp: _Stamp
 
 
@@ -37,6 +52,7 @@ class _Read:
 class _Source:
     digest: str
     files: tuple[tuple[Path, _Read], ...]
+    owners: tuple[str, ...]
 
 
 def source_digest(source: str, search: Sequence[Path]) -> str:
@@ -56,7 +72,7 @@ class SourceDigests:
     def __init__(self, search: Sequence[Path], memo: Memo | None = None) -> None:
         importlib.invalidate_caches()
         self._finder = ModuleFinder(tuple(search), filter(None, sys.path))
-        self._distributions = Distributions(memo)
+        self._installation = Installation([os.path.realpath(folder) for folder in sys.path if folder], memo)
         self._memo = memo
         self._read: dict[FoundModule, _Read] = {}
         self._sources: dict[str, _Source] = {}
@@ -73,6 +89,15 @@ class SourceDigests:
     def reached(self, source: str) -> tuple[Path, ...]:
         """All files that it reaches."""
         return tuple(sorted(file for file, _ in self._source(source).files))
+
+    def distributions(self, source: str) -> tuple[str, ...]:
+        """The installed distributions of which it reaches a module."""
+        return self._source(source).owners
+
+    def find(self, module: str) -> tuple[Path, ...]:
+        """The files of a module and of its packages; none if there is no such module."""
+        chain = self._finder.chain(module)
+        return tuple(part.file for part in chain) if chain and chain[-1].name == module else ()
 
     def changed(self, source: str) -> Path | None:
         """A file that has changed since its digest was computed, or None."""
@@ -94,22 +119,34 @@ class SourceDigests:
             )
         homes = finder.homes(chain)
         reached: dict[str, FoundModule] = {}
-        others: dict[str, set[Path]] = {}
+        owners: set[str] = set()
         pending = list(chain)
         while pending:
             module = pending.pop()
             if module.name in reached:
                 continue
-            if not any(is_own(module.file, home) for home in homes):
-                others.setdefault(module.name.partition(".")[0], set()).add(module.file)
-                continue
+            owner = PRECAST if is_below(module.name, PRECAST) else self._installation.owner(str(module.file))
+            if owner is not None:
+                owners.add(owner)
+                if not any(is_own(module.file, home) for home in homes):
+                    continue
             reached[module.name] = module
+            owners.update(self._file(module).distributions)
             for imported in self._file(module).names:
-                pending.extend(finder.chain(imported))
+                pending.extend(finder.chain(imported.removesuffix(_STAR)))
+                if imported.endswith(_STAR):
+                    pending.extend(part for name in self._members(imported) for part in finder.chain(name))
         modules = sorted([m.name, self._file(m).digest] for m in reached.values())
-        versions = self._distributions.versions(others)
+        versions = {name: self._installation.version(name) or version_of(name) for name in sorted(owners)}
         files = tuple((m.file, self._file(m)) for m in reached.values())
-        return _Source(memo_key(modules, versions), files)
+        return _Source(memo_key(modules, versions), files, tuple(sorted(owners)))
+
+    def _members(self, star: str) -> Iterator[str]:
+        """The modules of a package of which all names are imported: its ``__all__`` may have any of them."""
+        package = star.removesuffix(_STAR)
+        for module in self._finder.chain(package)[-1:]:
+            if module.package and module.name == package:
+                yield from (f"{package}.{path.stem}" for path in sorted(module.file.parent.glob("*.py")))
 
     def _file(self, module: FoundModule) -> _Read:
         read = self._read.get(module)
@@ -118,18 +155,28 @@ class SourceDigests:
             content = module.file.read_bytes()
             digest = hashlib.sha256(content).hexdigest()
             rows = self._imports(content, digest) if module.file.suffix == ".py" else []
-            names = tuple(sorted({name for row in rows for name in _absolute(module, *row)}))
-            read = self._read[module] = _Read(digest, names, stamp)
+            names = tuple(sorted({name for row in rows if row[0] >= 0 for name in _absolute(module, *row)}))
+            packages = tuple(sorted({base for level, base, _ in rows if level == _DISTRIBUTION}))
+            read = self._read[module] = _Read(digest, names, packages, stamp)
         return read
 
     def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
         """The imports of a file. The memo keeps them by content, because parsing a large package takes seconds."""
-        noted = _parse_imports(self._memo.get("imports", digest)) if self._memo else None
+        noted = _parse_imports(self._memo.get(_KIND, digest)) if self._memo else None
         if noted is None:
             noted = list(_imports(content))
             if self._memo:
-                self._memo.put("imports", digest, noted)
+                self._memo.put(_KIND, digest, noted)
         return noted
+
+
+def is_below(name: str, package: str) -> bool:
+    """Whether a module is a package or belongs to it.
+
+    >>> is_below("precast.kernels", "precast"), is_below("precasting", "precast")
+    (True, False)
+    """
+    return name == package or name.startswith(f"{package}.")
 
 
 def _has_changed(file: Path, read: _Read) -> bool:
@@ -163,7 +210,11 @@ def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         if isinstance(node, ast.Import):
             yield from ((0, alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.level, node.module or "", tuple(alias.name for alias in node.names if alias.name != "*")
+            yield node.level, node.module or "", tuple(alias.name for alias in node.names)
+    text = content.decode(errors="replace")
+    for dots, name in _BY_NAME.findall(text):
+        yield len(dots), name, ()
+    yield from ((_DISTRIBUTION, normalised(name), ()) for name in _BY_DISTRIBUTION.findall(text))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from os import stat  # this one: an observer replaces the attribute of the module
-from stat import S_ISDIR
+from os import stat
 
 Stamp = tuple[int, int, int, int]
 """A file's time of change, size, number on disk, and the time of the last change of these facts."""
@@ -18,18 +17,6 @@ def stamp_of(path: str) -> Stamp | None:
     except (OSError, ValueError):
         return None
     return (facts.st_mtime_ns, facts.st_size, facts.st_ino, facts.st_ctime_ns)
-
-
-def is_folder(path: str) -> bool:
-    """Whether a path is a folder.
-
-    >>> is_folder("/"), is_folder("/proc/nowhere")
-    (True, False)
-    """
-    try:
-        return S_ISDIR(stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def is_young(stamp: Stamp, then: int | None = None) -> bool:

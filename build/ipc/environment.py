@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import site
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -10,8 +11,19 @@ from precast.loader.contract.format.patterns import NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError
 
-# The variables that a child process inherits. Any other could change what is compiled on one machine and not on
-# another: it must be passed by the manifest's env: or by --pass-env, which a variant's key covers.
+# What a process that compiles or describes inherits: where the interpreter, its modules and the libraries of the system
+# are. Any other variable could change what is compiled on one machine and not on another: it must be passed by the
+# manifest's env: or inputs:, or by --pass-env, which a variant's key covers.
+_OF_INTERPRETER = frozenset(
+    {
+        "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE",
+        "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PRECAST_CLOSED_BY",
+    }
+)  # fmt: skip
+_SAME_EVERYWHERE: Mapping[str, str] = MappingProxyType(
+    {"PATH": "/usr/bin:/bin", "HOME": "/home/precast", "USER": "precast", "LOGNAME": "precast"}
+)
+# What other child processes inherit.
 _INHERITED = frozenset(
     {
         "PATH", "LD_LIBRARY_PATH",  # where programs and libraries are found
@@ -55,9 +67,6 @@ FIXED: Mapping[str, str] = MappingProxyType(
 )
 """Variables set in every child process. Nothing overrides them."""
 
-HERMETIC = "PRECAST_HERMETIC"
-"""The variable with which a variant is compiled hermetically: the key covers it as any that is passed."""
-
 _SAME = "builds must be reproducible: remove it"
 _RESERVED: Mapping[str, str] = MappingProxyType(
     {
@@ -78,19 +87,19 @@ def why_reserved(name: str) -> str | None:
     return _RESERVED.get(name)
 
 
-def passed_variables(names: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
-    """The variables of ``--pass-env`` with their values, where they are set.
+def passed_variables(names: Iterable[str], base: Mapping[str, str], by: str = "--pass-env") -> dict[str, str]:
+    """The variables of ``--pass-env`` or ``inputs:`` with their values, where they are set.
 
     >>> passed_variables(["ACME_TILE", "OTHER"], {"ACME_TILE": "64", "UNASKED": "1"})
     {'ACME_TILE': '64'}
     """
     for name in names:
         if not NAME.admits(name):
-            raise FormatError(f"--pass-env: {name[:80]!r} is not the name of a variable")
+            raise FormatError(f"{by}: {name[:80]!r} is not the name of a variable")
         if reason := why_reserved(name):
-            raise FormatError(f"--pass-env: {name} cannot be passed: {reason}")
+            raise FormatError(f"{by}: {name} cannot be passed: {reason}")
         if "${" in base.get(name, ""):
-            raise FormatError(f"--pass-env: the value of {name} holds '${{': set it by env: in the manifest")
+            raise FormatError(f"{by}: the value of {name} holds '${{': set it by env: in the manifest")
     return {name: base[name] for name in names if name in base}
 
 
@@ -111,22 +120,28 @@ def child_environment(
     target: Target | None = None,
     env: Mapping[str, str] | None = None,
     gpu: bool = False,
+    closed: bool = True,
 ) -> dict[str, str]:
     """The environment of a child process: what it inherits from ``base``, then the defaults, then ``env``.
 
-    With a ``target``, the process compiles or describes kernels for it. It sees no GPU unless ``gpu`` is True: the
-    result must not depend on the machine.
+    With a ``target``, the process compiles or describes kernels for it: it inherits only where Python and libraries
+    are, if it is ``closed``. It sees no GPU unless ``gpu`` is True: the result must not depend on the machine.
 
     >>> from precast.loader.contract.format.target import Target
     >>> made = child_environment({"HOME": "/h", "ACME_TILE": "1"}, target=Target.parse("sm_90a"), env={"A": "b"})
     >>> made["CUTE_DSL_ARCH"], made["A"], made["HOME"], made["CUDA_VISIBLE_DEVICES"], "ACME_TILE" in made
-    ('sm_90a', 'b', '/h', '-1', False)
+    ('sm_90a', 'b', '/home/precast', '-1', False)
     """
-    prefixes = _INHERITED_PREFIXES + (_GPU_PREFIXES if gpu else ())
-    variables = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
+    if target is not None and closed:
+        variables = {name: value for name, value in base.items() if name in _OF_INTERPRETER}
+        variables |= _SAME_EVERYWHERE
+        if site.ENABLE_USER_SITE:  # where it is depends on HOME
+            variables.setdefault("PYTHONUSERBASE", site.getuserbase())
+    else:
+        prefixes = _INHERITED_PREFIXES + (_GPU_PREFIXES if gpu else ())
+        variables = {name: value for name, value in base.items() if name in _INHERITED or name.startswith(prefixes)}
     for name in WATCHING:  # for services: a log must not be an input of a compilation
         variables.pop(name, None)
-    variables.pop(HERMETIC, None)  # only what a key covers makes a compilation hermetic
     variables |= DEFAULTS
     variables |= env or {}
     variables |= FIXED

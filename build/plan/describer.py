@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import DescribeError
-from precast.build.inputs.observation import Observation
+from precast.build.inputs.closure import Closure
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-from precast.build.link.observer_library import observed_environment
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
 from precast.build.plan.variant import Variant
+from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.patterns import NAME
 from precast.loader.contract.format.target import Target
-from precast.loader.errors import FormatError
+from precast.loader.errors import FormatError, PrecastError
 
 TIME_LIMIT = 300.0
 _NAME = "process that imports the kernels' modules"
@@ -37,13 +37,13 @@ class Describer:
 
     def __init__(self, child: ChildProcess, limit: float) -> None:
         self._child, self._limit = child, limit
-        self.observed: Observation | None = None
-        """What the process has read so far, for all kernels that it described."""
 
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
         """The declaration of each kernel. A module that cannot be imported affects only its own kernels."""
         unique = list(dict.fromkeys(kernels))
-        rows = self._request("describe", [{"op": kernel.op, "source": kernel.source} for kernel in unique])
+        functions = {kernel: function_of(kernel) for kernel in unique}
+        named = {kernel: None if function is None else str(function) for kernel, function in functions.items()}
+        rows = self._request("describe", [{"op": kernel.op, "source": named[kernel]} for kernel in unique])
         return dict(zip(unique, map(_description, rows), strict=True))
 
     def refusals(self, variants: Sequence[Variant]) -> tuple[str | None, ...]:
@@ -68,8 +68,6 @@ class Describer:
             ) from None
         if "error" in reply:
             raise DescribeError(f"describing the kernels failed: {reply['error']}\n{reply.get('traceback', '')}")
-        observed = _observation(reply.get("observed"))
-        self.observed = self.observed.and_then(observed) if self.observed else observed
         answers = reply.get("rows")
         if not isinstance(answers, list) or len(answers) != len(rows):
             raise DescribeError(f"the {_NAME} did not send {len(rows)} results: report this")
@@ -81,27 +79,39 @@ def describing(
     search: Iterable[Path],
     target: Target,
     *,
+    closure: Closure,
     env: Mapping[str, str] | None = None,
     limit: float = TIME_LIMIT,
 ) -> Iterator[Describer]:
-    """A child process that imports from ``search`` as if it compiled for ``target`` under ``env``.
+    """A child process that imports from ``search`` as if it compiled for ``target`` under ``env``, and can read only
+    what ``closure`` has.
 
     ``limit`` is the number of seconds that one request may take. The process ends with the block.
     """
     with ChildProcess(
         "describer_main",
         name=_NAME,
-        settings={"target": str(target), "search": [str(folder) for folder in search]},
-        environment=observed_environment(child_environment(os.environ, target=target, env=env)),
+        settings={
+            "target": str(target),
+            "search": [str(folder) for folder in search],
+            "closure": closure.to_json(),
+        },
+        environment=child_environment(os.environ, target=target, env=env),
     ) as child:
         yield Describer(child, limit)
 
 
-def _observation(value: object) -> Observation:
+def function_of(kernel: KernelRef) -> FunctionRef | None:
+    """The function of a kernel, where it is found: the child process itself sees only some distributions, and reports
+    what is wrong with the others.
+
+    >>> str(function_of(KernelRef(op="rmsnorm")))
+    'precast.kernels.own.norms.rmsnorm:rmsnorm'
+    """
     try:
-        return Observation.parse(value)
-    except FormatError as error:
-        raise DescribeError(f"what the {_NAME} read cannot be read ({error}): report this") from None
+        return FunctionRef.parse(kernel.source) if kernel.source else find(kernel.op or "")
+    except PrecastError:
+        return None
 
 
 def _description(row: object) -> Description | NotDescribed:

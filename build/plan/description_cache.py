@@ -1,31 +1,27 @@
 """Descriptions of kernels and refusals by ``supports``, kept in the memo under the digest of their sources.
 
-They are valid while the inputs of the child process that read them are unchanged, too: a kernel's module may read the
-defaults of its parameters from a file. What it read that no key can cover, such as the clock, is not kept.
+They are valid while the kernel's declared inputs are unchanged, too: its module may read the defaults of its parameters
+from a file. There is nothing else that it could read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from precast.build.disk.memo import Memo, memo_key
-from precast.build.inputs.input_answers import InputAnswers
-from precast.build.inputs.observed_memo import ObservedMemo
-from precast.build.inputs.sources import SourceDigests
+from precast.build.inputs.closure import Closures, Reads, reads_of
 from precast.build.link.toolchain import compiler_versions
-from precast.build.plan.describer import Describer, describing
+from precast.build.plan.describer import Describer, describing, function_of
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.variant import Variant
 from precast.kernels.authoring.adapter import GROUP as ADAPTERS
-from precast.kernels.authoring.registry import GROUP as KERNELS
-from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
 from precast.loader.contract.format.target import Target
@@ -42,7 +38,8 @@ _READERS = (
 class DescriptionCache:
     """Descriptions of kernels. A child process imports a kernel only if the memo has no description of it.
 
-    An entry's ``env:`` must be set when its kernel is imported: each environment has its own child process.
+    An entry's ``env:`` must be set when its kernel is imported: each environment has its own child process, and so have
+    kernels with other declared inputs.
     """
 
     def __init__(
@@ -51,13 +48,14 @@ class DescriptionCache:
         target: Target,
         *,
         notes: Memo | None,
-        answers: InputAnswers,
+        closures: Closures,
     ) -> None:
         self._search, self._target = search, target
-        self._notes = ObservedMemo(notes, answers) if notes else None
-        self._sources = SourceDigests(search, notes)
+        self._notes, self._closures = notes, closures
+        self._sources = closures.sources
         self._stack = ExitStack()
-        self._children: dict[Environment, Describer] = {}
+        self._children: dict[_Surroundings, Describer] = {}
+        self._reads: dict[_Surroundings, list[Reads]] = {}  # of the kernels that are described there
         self._keys: dict[str, str] = {}  # of every source with a ``supports``: its key in the memo, or ""
         self._described: dict[str, str] = {}  # the same of every source
         self._readers: list[Any] = []
@@ -73,18 +71,22 @@ class DescriptionCache:
     def describe(self, kernels: Sequence[KernelRef]) -> dict[KernelRef, Description | NotDescribed]:
         """The declaration of each kernel."""
         unique = list(dict.fromkeys(kernels))
-        if self._notes and not self._notes.memo.has("kernels"):
-            for env in _by_env((kernel, kernel.env) for kernel in unique):
-                self._child(env)  # it starts while the sources are read, which nothing is noted of either
+        for kernel in unique:
+            if function := function_of(kernel):
+                reads = reads_of(str(function), kernel.inputs)
+                self._reads.setdefault(_Surroundings(kernel.env, kernel.inputs), []).append(reads)
         keys = {kernel: self._key(kernel) for kernel in unique}
         descriptions: dict[KernelRef, Description | NotDescribed] = {
             kernel: noted for kernel, key in keys.items() if key and (noted := self._noted(key)) is not None
         }
-        for env, group in _by_env((kernel, kernel.env) for kernel in unique if kernel not in descriptions).items():
-            for kernel, answer in self._child(env).describe(group).items():
+        groups: dict[_Surroundings, list[KernelRef]] = {}
+        for kernel in (kernel for kernel in unique if kernel not in descriptions):
+            groups.setdefault(_Surroundings(kernel.env, kernel.inputs), []).append(kernel)
+        for where, group in groups.items():
+            for kernel, answer in self._child(where).describe(group).items():
                 descriptions[kernel] = answer
                 if isinstance(answer, Description):
-                    self._note("kernels", keys[kernel], _to_json(answer), env)
+                    self._note("kernels", keys[kernel], _to_json(answer))
         for kernel, answer in descriptions.items():
             if isinstance(answer, Description):
                 before = self._described.get(answer.source)
@@ -96,12 +98,12 @@ class DescriptionCache:
     def refusals(self, variants: Sequence[Variant]) -> list[str | None]:
         """For each variant, the reason why its kernel's ``supports`` refuses it, or None."""
         reasons: list[str | None] = [None] * len(variants)
-        positions = [(n, (v.source, environment_of(v.env))) for n, v in enumerate(variants) if v.source in self._keys]
-        groups: dict[tuple[str, Environment], list[int]] = {}
+        positions = [(n, (v.source, _surroundings(v))) for n, v in enumerate(variants) if v.source in self._keys]
+        groups: dict[tuple[str, _Surroundings], list[int]] = {}
         for number, group in positions:
             groups.setdefault(group, []).append(number)
-        for (source, env), numbers in sorted(groups.items()):
-            answers = self._refusals(source, env, [variants[n] for n in numbers])
+        for (source, where), numbers in sorted(groups.items()):
+            answers = self._refusals(source, where, [variants[n] for n in numbers])
             for number, reason in zip(numbers, answers, strict=True):
                 reasons[number] = reason
         return reasons
@@ -111,46 +113,41 @@ class DescriptionCache:
         return [self._size_names(variant) for variant in variants]
 
     def _size_names(self, variant: Variant) -> frozenset[str]:
-        env, noted_as = environment_of(variant.env), self._described.get(variant.source, "")
-        key = noted_as and memo_key(noted_as, env, variant.identity)
+        where, noted_as = _surroundings(variant), self._described.get(variant.source, "")
+        key = noted_as and memo_key(noted_as, where, variant.identity)
         noted = self._notes.get("sizes", key) if self._notes and key else None
         if isinstance(noted, list) and all(isinstance(name, str) for name in noted):
             return frozenset(noted)
-        (answer,) = self._child(env).size_names([variant])
-        self._note("sizes", key, sorted(answer), env)
+        (answer,) = self._child(where).size_names([variant])
+        self._note("sizes", key, sorted(answer))
         return answer
 
-    def _refusals(self, source: str, env: Environment, variants: list[Variant]) -> list[str | None]:
+    def _refusals(self, source: str, where: _Surroundings, variants: list[Variant]) -> list[str | None]:
         rows = [[v.op, {n: to_json(c) for n, c in v.config.items()}, str(v.target)] for v in variants]
-        key = self._keys[source] and memo_key(self._keys[source], env, rows)
+        key = self._keys[source] and memo_key(self._keys[source], where, rows)
         noted = self._notes.get("supports", key) if self._notes and key else None
         if isinstance(noted, list) and len(noted) == len(rows) and all(isinstance(r, (str, type(None))) for r in noted):
             return noted
-        answer = list(self._child(env).refusals(variants))
+        answer = list(self._child(where).refusals(variants))
         # A refusal may depend on installed packages, which the key does not cover: it is not kept.
         if not any(answer):
-            self._note("supports", key, answer, env)
+            self._note("supports", key, answer)
         return answer
 
-    def _note(self, kind: str, key: str, value: Any, env: Environment) -> None:
-        """Keep what the child process of an environment replied, with what it has read so far."""
+    def _note(self, kind: str, key: str, value: Any) -> None:
+        """Keep what a child process replied."""
         if self._notes and key:
-            inputs = self._notes.inputs_of(self._child(env).observed, [name for name, _ in env])
-            if inputs is not None:
-                self._notes.put(kind, key, value, inputs)
+            self._notes.put(kind, key, value)
 
     def _key(self, kernel: KernelRef) -> str:
         """The key of a description; empty for a kernel that cannot be found: the child process reports the reason."""
         if self._notes is None:
             return ""
         try:
-            function = str(
-                FunctionRef.parse(kernel.source)
-                if kernel.source
-                else find(kernel.op or "", entry_points(group=KERNELS))
-            )
+            function = str(function_of(kernel))
             digest = self._sources.digest(function)
-            return memo_key(kernel.op, function, kernel.env, digest, str(self._target), self._reading())
+            declared = self._closures.answers.answers(kernel.inputs)
+            return memo_key(kernel.op, function, kernel.env, digest, str(self._target), declared, self._reading())
         except (PrecastError, OSError):
             return ""
 
@@ -168,18 +165,23 @@ class DescriptionCache:
         except FormatError:
             return None
 
-    def _child(self, env: Environment) -> Describer:
-        if env not in self._children:
-            child = describing(self._search, self._target, env=dict(env))
-            self._children[env] = self._stack.enter_context(child)
-        return self._children[env]
+    def _child(self, where: _Surroundings) -> Describer:
+        if where not in self._children:
+            closure = self._closures.of(self._reads.get(where, ()))
+            child = describing(self._search, self._target, closure=closure, env=dict(where.env))
+            self._children[where] = self._stack.enter_context(child)
+        return self._children[where]
 
 
-def _by_env(kernels: Iterable[tuple[KernelRef, Environment]]) -> dict[Environment, list[KernelRef]]:
-    groups: dict[Environment, list[KernelRef]] = {}
-    for kernel, env in kernels:
-        groups.setdefault(env, []).append(kernel)
-    return groups
+class _Surroundings(NamedTuple):
+    """What the child process of a kernel has: variables, and the names of declared inputs."""
+
+    env: Environment
+    inputs: tuple[str, ...]
+
+
+def _surroundings(variant: Variant) -> _Surroundings:
+    return _Surroundings(environment_of(variant.env), variant.inputs)
 
 
 def _to_json(description: Description) -> dict[str, Any]:

@@ -32,7 +32,8 @@ from typing import Any, NamedTuple
 
 from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, fact_references, facts_behind, fill_in_facts, profile_named, profile_of
-from precast.build.ipc.environment import why_reserved
+from precast.build.inputs.closure import declared_input
+from precast.build.ipc.environment import passed_variables, why_reserved
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
 from precast.build.plan.problems import Problem, parse_problems
 from precast.build.plan.program import Program, parse_program
@@ -41,7 +42,7 @@ from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.contract.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.contract.format.target import Target
-from precast.loader.errors import PrecastError, TargetError
+from precast.loader.errors import FormatError, PrecastError, TargetError
 from precast.loader.machine.facts import Answer
 
 VERSION = 1
@@ -50,6 +51,7 @@ ROOT_KEYS = tuple(ROOT_FIELDS)
 ENTRY_KEYS = tuple(ENTRY_FIELDS)
 SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
 _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 
@@ -64,6 +66,7 @@ class KernelRef(NamedTuple):
     op: str | None = None
     source: str | None = None
     env: Environment = ()
+    inputs: tuple[str, ...] = ()
 
 
 def environment_of(env: Mapping[str, str]) -> Environment:
@@ -96,6 +99,7 @@ class Entry:
     exclude: tuple[Node, ...] = ()
     emit: tuple[str, ...] = ("object",)
     env: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     speed_only: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -115,7 +119,7 @@ class Entry:
     @property
     def ref(self) -> KernelRef:
         """The kernel to describe before the entry can be expanded. It is imported as for the entry's first target."""
-        return KernelRef(self.op, self.source, environment_of(self.environment(self.targets[0])))
+        return KernelRef(self.op, self.source, environment_of(self.environment(self.targets[0])), self.inputs)
 
 
 class TuningPath(NamedTuple):
@@ -176,12 +180,15 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
         with errors.collected():
             targets = _targets(root["targets"])
     entries: list[Entry] = []
+    shared = _Declared()
+    with errors.collected():
+        shared = _declared(root["inputs"], path.parent) if "inputs" in root else shared
     with errors.collected():
         kernels = yaml_fields.required(root, "kernels", node)
         items = yaml_fields.items(kernels)
         for item in items:
             with errors.collected():
-                entries.append(_entry(item, targets, path.parent))
+                entries.append(_entry(item, targets, path.parent, shared))
         if not items:
             raise ManifestError("no kernel is listed: add '- kernel: ..' or '- compile: ..'", kernels.at)
     fields: dict[str, Any] = {}
@@ -197,8 +204,19 @@ def _cache_name(node: Node, base: Path) -> str:
     return yaml_fields.matching(node, CACHE_NAME, "a name: use lower-case letters, digits and single dashes")
 
 
-def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path) -> Entry:
-    """An entry; ``inherited`` are the targets of the manifest, None where these are wrong."""
+class _Declared(NamedTuple):
+    """Declared inputs: their names, and variables with their values."""
+
+    names: tuple[str, ...] = ()
+    variables: Mapping[str, str] = MappingProxyType({})
+
+    def with_more(self, other: _Declared) -> _Declared:
+        names = tuple(dict.fromkeys((*self.names, *other.names)))
+        return _Declared(names, {**self.variables, **other.variables})
+
+
+def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path, shared: _Declared) -> Entry:
+    """An entry; ``inherited`` are the targets of the manifest, None where these are wrong; ``shared`` its inputs."""
     data = yaml_fields.mapping(node, ENTRY_KEYS)
     kind = _kind(data, node)
     targets = _targets(data["targets"]) if "targets" in data else inherited or ()
@@ -209,6 +227,8 @@ def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path) -> En
         if name in config:
             raise ManifestError(f"{name!r} is in config and in tuned: keep one", tuned[name].named_at)
     named = data.get("kernel" if kind == "kernel" else "op")
+    declared = shared.with_more(_declared(data["inputs"], folder)) if "inputs" in data else shared
+    env = _environment(data["env"], targets) if "env" in data else {}
     return Entry(
         op=None if named is None else yaml_fields.matching(named, OP_NAME, _OP),
         source=yaml_fields.matching(data["compile"], SOURCE, _FUNCTION) if kind == "compile" else None,
@@ -219,7 +239,8 @@ def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path) -> En
         include=_rows(data, "include"),
         exclude=_rows(data, "exclude"),
         emit=yaml_fields.some_of(data, "emit", EMITS, ("object",)),
-        env=MappingProxyType(_environment(data["env"], targets)) if "env" in data else MappingProxyType({}),
+        env=MappingProxyType({**declared.variables, **env}),
+        inputs=declared.names,
         parts=yaml_fields.some(data["parts"], _part) if "parts" in data else (),
         speed_only=yaml_fields.some_of(data, "speed_only", SPEED_FACTS, ()),
         problems=parse_problems(data["problems"]) if "problems" in data else (),
@@ -322,6 +343,22 @@ def _folder(node: Node, base: Path) -> Path:
     )
 
 
+def _declared(node: Node, base: Path) -> _Declared:
+    data = yaml_fields.mapping(node, (*_INPUTS, "variables"))
+    names = []
+    for kind, valid in _INPUTS.items():
+        texts = yaml_fields.some(data[kind], yaml_fields.text) if kind in data else ()
+        for text in texts:
+            if not text or not valid(text):
+                raise ManifestError(f"{text[:80]!r} cannot be one of {kind!r}: write its name", data[kind].at)
+            names.append(declared_input(kind, text, base))
+    try:
+        texts = yaml_fields.some(data["variables"], yaml_fields.text) if "variables" in data else ()
+        return _Declared(tuple(names), passed_variables(texts, os.environ, "inputs"))
+    except FormatError as error:
+        raise ManifestError(str(error), data["variables"].at) from None
+
+
 def _environment(node: Node, targets: tuple[Target, ...]) -> dict[str, str]:
     result = {}
     for name, value in yaml_fields.mapping(node).items():
@@ -350,6 +387,11 @@ def _check_facts(text: str, targets: tuple[Target, ...], at: Location) -> None:
             raise ManifestError(f"${{{reference[:80]}}}: {error}", at) from None
 
 
+_INPUTS: Mapping[str, Callable[[str], object]] = {
+    "files": lambda text: "\0" not in text,
+    "programs": lambda text: "/" not in text,
+    "packages": _DISTRIBUTION.fullmatch,
+}
 _ROOT: Mapping[str, Callable[[Node, Path], Any]] = {
     "name": _cache_name,
     "path": lambda node, base: yaml_fields.some(node, lambda item: _folder(item, base)),

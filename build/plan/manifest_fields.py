@@ -19,6 +19,7 @@ ROOT_FIELDS: Mapping[str, str] = MappingProxyType(
             "Folders of the user's own modules, relative to the manifest: one, or a list. Modules are imported from "
             "them first. `${NAME}` in one is a variable of the environment."
         ),
+        "inputs": ("What the kernels of all entries read beside their modules, as in an entry."),
         "tuning": (
             "Files of measurements, relative to the manifest: one, or a list. Every build puts the measurements of its "
             "variants into the cache. `precast tune measure` writes such files."
@@ -82,6 +83,12 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
             "`${target.sm_count}`, `${target.arch}`, `${target.name}` and other facts of the target are filled in. "
             "Variables that precast sets for every child process cannot be set here, except the switches of caches."
         ),
+        "inputs": (
+            "What the kernel reads, while it is imported and compiled, beside the modules that import statements "
+            "name: a mapping from `files` (files and folders, relative to the manifest), `variables` (of the "
+            "environment of the build), `programs` (by name) or `packages` (installed distributions that no import "
+            "statement names) to one or a list. Nothing else is there."
+        ),
         "parts": (
             "Names for the objects, in the order in which they are compiled or returned, of a function that compiles "
             "more than one. The object `part` is stored under the op `op.part`."
@@ -105,7 +112,7 @@ ENTRY_FIELDS: Mapping[str, str] = MappingProxyType(
 )
 """The fields of an entry of `kernels`."""
 
-_SHARED = ("targets", "env", "skip_unsupported")
+_SHARED = ("targets", "env", "inputs", "skip_unsupported")
 _ROWS = ("config", "include", "exclude")
 _BUILT = (*_ROWS, "tuned", "emit", "parts", "problems", *_SHARED)
 FIELDS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(

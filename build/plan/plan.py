@@ -203,6 +203,7 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
                 tuned=tuned,
                 emit=entry.emit,
                 env=environment,
+                inputs=entry.inputs,
                 parts=entry.parts or described.parts,
                 speed_only=described.speed_only or entry.speed_only,
                 imports=described.imports,

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from precast.build.disk.memo import Memo
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profiles, profile_of
-from precast.build.ipc.child_inputs import answers_here
+from precast.build.inputs.closure import Closures, declared_names
+from precast.build.inputs.roots import Roots
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.description_cache import DescriptionCache
@@ -63,14 +64,17 @@ def plan_of(
     search = tuple(dict.fromkeys(folder for m in manifests for folder in m.search))
     check_targets(manifests, targets)
     assumed = Profiles.named([n for m in manifests for n in m.profiles]).over(profiles.chosen if profiles else ())
-    answers = answers_here(search, notes)
+    closures = Closures.here(search, notes)
+    manifests = [_with_names(manifest, closures.answers.roots) for manifest in manifests]
     if any(entry.program for m in manifests for entry in m.entries):
         # Imported by its name, as adapters are: other manifests are planned without what the extra attach brings.
         recorder = importlib.import_module("precast.build.attached.program_recorder")
-        manifests = recorder.record_programs(manifests, targets=targets, profiles=assumed, notes=notes, answers=answers)
+        manifests = recorder.record_programs(
+            manifests, targets=targets, profiles=assumed, notes=notes, closures=closures
+        )
     entries = [e for m in manifests for e in m.entries]
     first = targets[0] if targets else entries[0].targets[0]
-    with DescriptionCache(search, first, notes=notes, answers=answers) as descriptions:
+    with DescriptionCache(search, first, notes=notes, closures=closures) as descriptions:
         described = descriptions.describe([e.ref for e in entries])
         plan = make_plan(
             manifests,
@@ -165,6 +169,12 @@ def _emitting(manifest: Manifest, emit: Sequence[str]) -> Manifest:
     kinds = tuple(kind for kind in EMITS if kind in emit)
     entries = tuple(replace(entry, emit=kinds) for entry in manifest.entries)
     return replace(manifest, entries=entries) if kinds else manifest
+
+
+def _with_names(manifest: Manifest, roots: Roots) -> Manifest:
+    """A manifest with names of inputs that are valid on any machine, in place of paths."""
+    entries = (replace(entry, inputs=declared_names(entry.inputs, roots)) for entry in manifest.entries)
+    return replace(manifest, entries=tuple(entries))
 
 
 def _passing(manifest: Manifest, passed: Mapping[str, str]) -> Manifest:

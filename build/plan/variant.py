@@ -36,6 +36,7 @@ class Variant:
     profile: str = ""  # the GPU, if the target is built for several
     assumed: Mapping[str, Answer] = field(default_factory=dict)  # facts of the GPU that ``env`` uses
     speed_only: tuple[str, ...] = ()  # facts that may differ where the kernel runs: it only gets slower
+    inputs: tuple[str, ...] = ()  # the names of declared inputs
     imports: tuple[str, ...] = ()  # modules that a worker imports once for all variants of the kernel
     rank: int = 0
     registered: bool = False  # the manifest has ``kernel:``, so that the name of the op is enough to build it
@@ -75,6 +76,7 @@ class Variant:
             "tuned": list(self.tuned),
             "emit": list(self.emit),
             "env": dict(self.env),
+            **({"inputs": list(self.inputs)} if self.inputs else {}),
             "parts": list(self.parts),
             "rank": self.rank,
             "location": str(self.location),

@@ -45,15 +45,15 @@ class Step:
 class Built:
     """A variant that was built: seconds of its compilation, bytes of its libraries, bytes that a thread spills.
 
-    ``unsteady`` lists things that may differ at the next build, such as the clock; ``unlaunchable`` is the reason why
-    its cubin cannot be launched.
+    ``closed`` says by what everything but its inputs was kept away; ``unlaunchable`` is the reason why its cubin cannot
+    be launched.
     """
 
     variant: Variant
     seconds: float
     size: int
     spilled: int
-    unsteady: tuple[str, ...] = ()
+    closed: str = "none"
     unlaunchable: str = ""
 
     @classmethod
@@ -64,7 +64,7 @@ class Built:
             seconds=record.seconds,
             size=sum(len(p.library) for p in record.products),
             spilled=max((r.stack + r.local for p in record.products for r in p.resources), default=0),
-            unsteady=record.unsteady,
+            closed=record.closed,
             unlaunchable=next((p.unlaunchable for p in record.products if p.unlaunchable), ""),
         )
 
@@ -75,7 +75,7 @@ class Built:
             "seconds": round(self.seconds, 3),
             "size": self.size,
             "spilled": self.spilled,
-            "unsteady": list(self.unsteady),
+            "closed": self.closed,
             "unlaunchable": self.unlaunchable,
         }
 
@@ -92,7 +92,6 @@ class Report:
     facts: tuple[Built, ...] = ()
     tuning: Fitted | None = None  # if manifests name measurements, and a cache was written
     advice: tuple[tuple[Variant, str], ...] = ()  # what authors should correct or add, each with a variant
-    unobserved: str = ""  # the reason why native code and other programs were not observed
 
     @property
     def complete(self) -> bool:
@@ -110,9 +109,11 @@ class Report:
         """The variants that spill registers to memory, the worst first."""
         return tuple(sorted((b for b in self.facts if b.spilled), key=lambda b: -b.spilled))
 
-    def unsteady(self) -> tuple[Built, ...]:
-        """The variants that depend on something that no key covers: a later build would not notice a change of it."""
-        return tuple(b for b in self.facts if b.unsteady)
+    @property
+    def closed(self) -> str:
+        """By what the variants that were built were closed, the weakest first; empty if none was built."""
+        means = {b.closed for b in self.facts}
+        return ", ".join(name for name in ("none", "landlock", "namespaces") if name in means)
 
     def unlaunchable(self) -> tuple[Built, ...]:
         """The variants whose cubins cannot be launched."""
@@ -132,9 +133,8 @@ class Report:
             "slowest": [b.to_json() for b in self.slowest()],
             "largest": [b.to_json() for b in self.largest()],
             "spilling": [b.to_json() for b in self.spilling()],
-            "unsteady": [b.to_json() for b in self.unsteady()],
             "unlaunchable": [b.to_json() for b in self.unlaunchable()],
             "advice": [{"variant": str(variant), "text": text} for variant, text in self.advice],
-            "unobserved": self.unobserved,
+            "closed": self.closed,
             **({} if self.tuning is None else {"tuning": self.tuning.to_json()}),
         }

@@ -34,10 +34,11 @@ def manifest_schema() -> Schema:
             "targets": one_or_more(_known_target(), "What to build for, such as sm_90a; an entry may have its own."),
             "profiles": one_or_more(_known_gpu(), "The GPUs to build for, where a kernel queries its GPU."),
             "path": one_or_more(line(), "Folders, relative to this file, to import one's own modules from."),
+            "inputs": _inputs(),
             "tuning": one_or_more(line(), "Files of measurements, relative to this file, to put into the cache."),
             "kernels": {**entries, "description": "What to build."},
         },
-        optional=("targets", "profiles", "path", "tuning"),
+        optional=("targets", "profiles", "path", "inputs", "tuning"),
     )
     scalar = {"type": ["string", "number", "boolean", "null"]}
     value = {"anyOf": [scalar, {"type": "array", "items": {"$ref": "#/$defs/value"}}]}
@@ -70,6 +71,7 @@ def _entry() -> Schema:
         "targets": one_or_more(_known_target(), "The targets of this entry, instead of the manifest's."),
         "emit": one_or_more({"enum": list(manifest.EMITS)}, "What to make."),
         "env": _environment(),
+        "inputs": _inputs(),
         "parts": one_or_more(text_of(PART), "Names for the objects of a function that compiles several, in order."),
         "speed_only": one_or_more({"enum": list(SPEED_FACTS)}, "Facts of the GPU that only cost speed if wrong."),
         "problems": _problems(),
@@ -95,6 +97,17 @@ def _arguments() -> Schema:
         "argument": {"anyOf": [plain, list_of(argument, yaml_fields.MOST), shaped, of_values]},
         "numbers": {"anyOf": [text_of(NAME), {"type": ["number", "boolean"]}, list_of(numbers, yaml_fields.MOST)]},
     }
+
+
+def _inputs() -> Schema:
+    fields = {
+        "files": one_or_more(line(), "Files and folders, relative to the manifest."),
+        "variables": one_or_more(text_of(NAME), "Variables of the environment of the build."),
+        "programs": one_or_more(line(), "Programs that the kernel starts, by name."),
+        "packages": one_or_more(line(), "Installed distributions that no import statement names."),
+    }
+    described = {"description": "What the kernel reads beside its modules; nothing else is there."}
+    return {**object_of(fields, optional=tuple(fields)), **described}
 
 
 def _environment() -> Schema:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from precast.build.gpu.profile import parse_answers
-from precast.build.inputs.inputs import MOST_UNSTEADY, NO_INPUTS, Inputs
+from precast.build.inputs.inputs import NO_INPUTS, Inputs
 from precast.build.ipc.message import Message
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.artifact import Host, Resources
@@ -50,10 +50,10 @@ class Product:
 class Record:
     """A built variant.
 
-    ``assumed`` has the facts of its GPU that it requested, ``inputs`` the author's files and variables that it read,
-    both with their values; the key covers them. ``installed`` has its other inputs, which must be unchanged.
-    ``unsteady`` lists requests that no key can cover. ``seconds`` is for reports. ``provenance`` has what the compile
-    function of an attached library adds to the provenance of its artifacts.
+    ``assumed`` has the facts of its GPU that it requested, ``inputs`` the author's files that it could read, both with
+    their values; the key covers them. ``installed`` has its other inputs, which must be unchanged. ``closed`` says by
+    what everything else was kept away. ``seconds`` is for reports. ``provenance`` has what the compile function of an
+    attached library adds to the provenance of its artifacts.
     """
 
     key: str
@@ -62,7 +62,7 @@ class Record:
     assumed: Mapping[str, Answer] = field(default_factory=dict)
     inputs: Inputs = NO_INPUTS
     installed: Inputs = NO_INPUTS
-    unsteady: tuple[str, ...] = ()
+    closed: str = "none"
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def serves(self, kinds: Iterable[str], *, ptx: bool = False) -> bool:
@@ -79,7 +79,7 @@ class Record:
             "assumed": dict(self.assumed),
             "inputs": self.inputs.to_json(),
             "installed": self.installed.to_json(),
-            "unsteady": list(self.unsteady),
+            "closed": self.closed,
             "products": [],
             **({"provenance": dict(self.provenance)} if self.provenance else {}),
         }
@@ -125,7 +125,7 @@ class Record:
             assumed=fields.parsed(header, "assumed", parse_answers),
             inputs=fields.parsed(header, "inputs", Inputs.parse),
             installed=fields.parsed(header, "installed", Inputs.parse),
-            unsteady=fields.items(header, "unsteady", fields.text, most=MOST_UNSTEADY),
+            closed=fields.get(header, "closed", str),
             provenance=fields.parsed(header, "provenance", fields.as_object, {}),
         )
 

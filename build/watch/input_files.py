@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from precast.build.disk.memo import Memo
-from precast.build.inputs.input_answers import InputAnswers
+from precast.build.inputs.input_answers import InputAnswers, answers_here
 from precast.build.inputs.sources import SourceDigests
-from precast.build.ipc.child_inputs import answers_here
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.manifest import Manifest, read_manifest
 from precast.build.plan.plan import Plan
@@ -18,7 +17,7 @@ from precast.build.store.key import variant_key
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
 
-_FILES = ("file", "folder", "exists", "link", "journal")
+_FILES = ("file", "folder")
 
 
 def manifest_files(paths: Iterable[Path], notes: Memo) -> frozenset[str]:
@@ -72,8 +71,4 @@ def _modules(manifest: Manifest, notes: Memo) -> Iterator[Path]:
 def _path(name: str, answers: InputAnswers) -> str | None:
     """The path of an input; None for one that is not a file, such as a variable."""
     kind, _, rest = name.partition(":")
-    if kind in _FILES:
-        return answers.roots.path_of(rest)
-    if kind == "module":
-        return answers.module_file(rest)
-    return answers.library_file(rest) if kind == "library" else None
+    return answers.roots.path_of(rest) if kind in _FILES else None

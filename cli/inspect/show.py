@@ -65,7 +65,7 @@ def inputs_of(variants: list[Variant], store: Path | None) -> list[dict[str, Any
 def _only_in_record(record: Record) -> dict[str, Any]:
     """What only the record has: inputs from installed packages, facts of the GPU, and inputs that cannot be tracked."""
     gpu = dict(sorted(record.assumed.items()))
-    return {"installed": record.installed.to_json(), "gpu": gpu, "unsteady": list(record.unsteady)}
+    return {"installed": record.installed.to_json(), "gpu": gpu, "closed": record.closed}
 
 
 def _input_lines(row: dict[str, Any]) -> Iterator[str]:
@@ -74,7 +74,8 @@ def _input_lines(row: dict[str, Any]) -> Iterator[str]:
         for name, answer in row.get(title, {}).items():
             shown = "missing" if answer in (None, "") else answer
             yield f"  {'gpu ' if title == 'gpu' else ''}{on_one_line(name)} = {on_one_line(shown)}"
-    yield from (f"  untracked input: {on_one_line(name)}" for name in row.get("unsteady", ()))
+    if "closed" in row:
+        yield f"  closed by: {on_one_line(row['closed'])}"
     if "installed" not in row:
         yield "  The store has no record of it: what it read from installed packages is not known on this machine."
 

@@ -64,7 +64,9 @@ def command(
     ] = False,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
-    hermetic: options.Hermetic = False,
+    twice: Annotated[
+        bool, Option("--twice", help="Compile every variant twice, and fail those whose objects differ.")
+    ] = False,
     emit: options.Emit = None,
     dictionary: Annotated[
         Path | None,
@@ -104,7 +106,6 @@ def command(
                 name=name,
                 retarget=retarget,
                 pass_env=pass_env,
-                hermetic=hermetic,
                 emit=emit,
             ),
             output=chosen.folder,
@@ -119,6 +120,7 @@ def command(
                 executor=Cluster(scheduler) if scheduler else None,
                 dictionary=dictionary_of(dictionary) if dictionary else None,
                 keep_ptx=bool(keep),
+                twice=twice,
             ),
             as_json=as_json,
             project=chosen.project.file if chosen.project is not None else None,

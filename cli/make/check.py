@@ -31,7 +31,6 @@ def command(
     target: options.Target = None,
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
-    hermetic: options.Hermetic = False,
     emit: options.Emit = None,
     profile: options.Profile = None,
     as_json: options.Json = False,
@@ -50,7 +49,7 @@ def command(
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions
     from precast.build.gpu.profile import Profiles
-    from precast.build.ipc.child_inputs import answers_here
+    from precast.build.inputs.input_answers import answers_here
     from precast.build.store.lookup import Lookup
     from precast.build.store.store import Store
 
@@ -60,7 +59,6 @@ def command(
         target=request.target,
         retarget=retarget,
         pass_env=pass_env,
-        hermetic=hermetic,
         emit=emit,
     ).plan(Profiles.named(profile or ()))
     store = Store(store_folder(None))

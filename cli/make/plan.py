@@ -30,7 +30,6 @@ def command(
     name: options.CacheName = "",
     retarget: options.Retarget = None,
     pass_env: options.PassEnv = None,
-    hermetic: options.Hermetic = False,
     emit: options.Emit = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="List whether each variant would be reused, or what has changed.")
@@ -45,7 +44,6 @@ def command(
         name=name,
         retarget=retarget,
         pass_env=pass_env,
-        hermetic=hermetic,
         emit=emit,
     ).plan()
     if explain:
@@ -60,8 +58,8 @@ def command(
 
 def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
     """Whether a build with the store at a path, or the user's store, would reuse each variant, and if not, why."""
+    from precast.build.inputs.input_answers import answers_here
     from precast.build.inputs.sources import SourceDigests
-    from precast.build.ipc.child_inputs import answers_here
     from precast.build.link.toolchain import find_toolchain
     from precast.build.store.history import explain
     from precast.build.store.key import key_parts, variant_key

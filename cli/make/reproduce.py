@@ -29,7 +29,6 @@ def command(
     jobs: options.Jobs = None,
     profile: options.Profile = None,
     pass_env: options.PassEnv = None,
-    hermetic: options.Hermetic = False,
     timeout: options.Timeout = 600.0,
     store: options.Store = None,
     as_json: options.Json = False,
@@ -45,7 +44,6 @@ def command(
         manifests=request.manifests,
         target=request.target,
         pass_env=pass_env,
-        hermetic=hermetic,
     )
     plan = reading.plan(Profiles.named(profile or ()))
     executor = Local(worker_count(jobs))

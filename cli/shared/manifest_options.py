@@ -31,7 +31,6 @@ class ManifestOptions:
     retarget: Sequence[str] | None = None
     pass_env: Sequence[str] | None = None
     emit: Sequence[str] | None = None
-    hermetic: bool = False
 
     def plan(self, profiles: Profiles | None = None) -> Plan:
         """The plan of the manifests; a terminal shows what takes so long."""
@@ -40,7 +39,7 @@ class ManifestOptions:
 
     def read(self, profiles: Profiles | None = None, notes: Memo | None = None) -> Plan:
         """The plan of the manifests. A kernel that ``notes`` describe is not imported."""
-        from precast.build.ipc.environment import HERMETIC, passed_variables
+        from precast.build.ipc.environment import passed_variables
         from precast.build.plan.planner import plan_of_files
 
         for kind in self.emit or ():
@@ -52,7 +51,7 @@ class ManifestOptions:
             name=self.name,
             profiles=profiles,
             notes=notes,
-            passed=passed_variables(self.pass_env or (), os.environ) | ({HERMETIC: "1"} if self.hermetic else {}),
+            passed=passed_variables(self.pass_env or (), os.environ),
             emit=tuple(self.emit or ()),
             retarget=self.retarget or (),
         )

@@ -85,10 +85,6 @@ PassEnv = Annotated[
     list[str] | None,
     Option("--pass-env", help="Pass this environment variable to compilations; may be repeated.", metavar="NAME"),
 ]
-Hermetic = Annotated[
-    bool,
-    Option("--hermetic", help="Compile as if there were only declared files: path:, installed packages, the system."),
-]
 Emit = Annotated[
     list[str] | None,
     Option(

@@ -32,7 +32,7 @@ KB = 1024
         ({"block": (0, 1, 1)}, "a block of 0 x 1 x 1 threads"),
         ({"grid": (1, 70_000, 1)}, "a grid of 1 x 70000 x 1 blocks"),
         ({"grid": (34, 1, 1), "cluster": (17, 1, 1)}, "a cluster of 17 x 1 x 1 blocks"),
-        ({"cluster": (3, 1, 1)}, "not a multiple of its clusters"),
+        ({"cluster": (3, 1, 1)}, "cannot be divided into clusters"),
         ({"shared": 227 * KB}, r"233472 bytes of shared memory are requested, and 232448 are the most of sm_90a"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.builds import module, precast, tree
-from tests.helpers.inputs.observed_project import ObservedProject
+from tests.helpers.inputs.project import Project as Folders
 from tests.helpers.pages import blocks
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
@@ -20,12 +20,12 @@ READING = {
     "data": "    import pathlib\n    n = int((pathlib.Path(__file__).parent / 'tile.txt').read_text())",
     "helper": "    import importlib\n    n = importlib.import_module('shapes').SIZE",
     "variable": "    import os\n    n = int(os.environ['TILE'])",
-    "package": "    import importlib\n    n = importlib.import_module('acme' + '_tiles').SIZE",
+    "package": "    import importlib\n    n = importlib.import_module('acme_tiles').SIZE",
     "gpu": "    from cutlass.utils import HardwareInfo\n    n = HardwareInfo().get_max_active_clusters(2)",
 }
 
 
-class Project(ObservedProject):
+class Project(Folders):
     """A function for each kind of thing that a kernel depends on, and builds of all of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,8 @@ class Project(ObservedProject):
 
     def precast(self, store: str, *arguments: object) -> str:
         kernels = "".join(
-            f'  - {{compile: "{name}:{name}", op: mine.{name}, config: {{of: [1]}}, env: {self.env[name]}}}\n'
+            f'  - {{compile: "{name}:{name}", op: mine.{name}, config: {{of: [1]}}, env: {self.env[name]}'
+            f"{', inputs: {files: tile.txt}' if name == 'data' else ''}}}\n"
             for name in self.functions
         )
         text = f"version: 1\nname: mine\ntargets: [sm_90a]\nprofiles: [{self.profile}]\npath: .\nkernels:\n{kernels}"
@@ -94,7 +95,7 @@ def test_every_line_of_the_page(tmp_path: Path) -> None:
     changed = precast(tmp_path / "store", "diff", tmp_path / "before", tmp_path / "after", "--inputs")
     assert changed.returncode == 1
     assert re.search(r"^~ file:search/tile.txt \w{12} -> \w{12}: 1 artifact of mine.data$", changed.stdout, re.M)
-    assert re.search(r"^~ module:shapes \w{12} -> \w{12}: 1 artifact of mine.helper$", changed.stdout, re.M)
+    assert re.search(r"^~ file:search/shapes.py \w{12} -> \w{12}: 1 artifact of mine.helper$", changed.stdout, re.M)
     assert "acme" not in changed.stdout, "what belongs to installed packages is not in an index"
 
 

@@ -33,6 +33,7 @@ GIVEN = {
     "RemoteError": "PCB14", "ChangedInputError": "PCB15", "Lost": "PCB16", "ChildLost": "PCB17",
     "UnknownFact": "PCB18", "Refused": "PCB19", "ProcessLost": "PCB20", "PushError": "PCB21",
     "Unsupported": "PCB22", "EmulationFault": "PCB23", "InterpreterError": "PCB24", "NoPtx": "PCB25",
+    "UndeclaredInput": "PCB26", "UnsteadyKernel": "PCB27",
     "NoSuchArtifact": "PCC01",
 }  # fmt: skip
 """Every code that was ever given. A line is added for a new class. None is changed or taken out: logs have them."""

@@ -89,14 +89,14 @@ def module(folder: Path, name: str, text: str) -> None:
     (folder / f"{name}.py").write_text(f"from adding import compile_add\n{text}")
 
 
-def manifest(folder: Path, kernels: dict[str, list[int]], *, targets: str = "[sm_90a]") -> Path:
+def manifest(folder: Path, kernels: dict[str, list[int]], *, targets: str = "[sm_90a]", inputs: str = "{}") -> Path:
     """A manifest of functions ``module:function`` and the values of their one key ``n``."""
     entries = "".join(
         f"  - compile: {source}\n    op: user.{source.partition(':')[2]}\n    config: {{n: {values}}}\n"
         for source, values in kernels.items()
     )
     path = folder / "mine.yaml"
-    path.write_text(f"version: 1\nname: mine\ntargets: {targets}\npath: .\nkernels:\n{entries}")
+    path.write_text(f"version: 1\nname: mine\ntargets: {targets}\npath: .\ninputs: {inputs}\nkernels:\n{entries}")
     return path
 
 

@@ -16,8 +16,10 @@ from typing import Any
 from precast.attach.recordings.key_reader import decode
 from precast.build.child.attached.record_main import record_without_gpu, run_program
 from precast.build.child.author_traceback import author_frames, author_traceback
-from precast.build.child.observe.observer import Observer
+from precast.build.child.closed.refusals import explained
+from precast.build.child.closed.world import World
 from precast.build.child.serve import Answer, failure, serve
+from precast.build.child.source_only import SourceOnly
 from precast.build.child.stand_in.no_gpu import without_gpu
 from precast.build.ipc.message import Message
 from precast.kernels.authoring.adapter import read_installed
@@ -34,12 +36,17 @@ def main() -> None:
 def start(settings: Mapping[str, Any]) -> Answer:
     """Attach the libraries, and return the function that runs calls and scripts."""
     os.environ.pop("PRECAST_RECORDING", None)  # this recording is sent only to the plan
+    closure = settings["closure"]
+    world = World.begin([*settings["search"], settings["folder"]]) if closure is not None else None
     attachment = record_without_gpu(
         settings["profile"], libraries=settings["libraries"], without_compiler=find_spec("cutlass") is None
     )
+    read_installed()  # here, since a closed process sees only the distributions of its program
+    if world is not None:
+        SourceOnly().install()
+        world.close(closure)
+        os.makedirs(settings["folder"], exist_ok=True)
     os.chdir(settings["folder"])
-    read_installed()  # before the observer is installed: what this reads is not an input of a program
-    observer = Observer().install() if settings["observed"] else None
 
     def answer(request: Mapping[str, Any]) -> Message:
         for number, run_request in enumerate(request["runs"]):
@@ -51,13 +58,12 @@ def start(settings: Mapping[str, Any]) -> Answer:
                 frames = author_traceback(cause) if cause is not None and author_frames(cause) else ""
                 return Message({"row": number, "refused": str(error), "traceback": frames})
             except (Exception, SystemExit) as error:
-                return failure(error, row=number)
+                return failure(explained(error), row=number)
         recorder = attachment.recorder
         return Message(
             {
                 "recorded": [kernel.to_json() for kernel in recorder.recorded],
                 "left_out": list(recorder.left_out),
-                "observed": observer.observed() if observer is not None else None,
             }
         )
 

@@ -12,7 +12,7 @@ from precast.attach.recordings.return_structure import structure_of
 from precast.build.child.compiler.capture import Caught
 from precast.build.child.compiler.select_objects import Refused
 from precast.build.child.facts.kernel_facts import kernel_facts
-from precast.build.child.observe.observer import Observer
+from precast.build.child.facts.requests import Requests
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.contract.format.several_objects import MOST
 
@@ -33,7 +33,7 @@ def select_returned(caught: Sequence[Caught], returned: object, *, source: objec
 
 
 def seam_provenance(
-    source: FunctionRef, config: object, caught: Sequence[Caught], form: Any, observer: Observer
+    source: FunctionRef, config: object, caught: Sequence[Caught], form: Any, requests: Requests
 ) -> dict[str, Any]:
     """What a seam adds to the provenance: the structure that the function returned, None for an object itself; the
     defaults of calls in the DSL's native convention; and the facts that decided the kernel beside its key."""
@@ -41,18 +41,18 @@ def seam_provenance(
     return {
         **({} if form is None else {RETURNS: form}),
         **({} if native is None else {NATIVE_CALL: native}),
-        FACTS: _facts(source, config, observer),
+        FACTS: _facts(source, config, requests),
     }
 
 
-def _facts(source: FunctionRef, config: object, observer: Observer) -> dict[str, Any]:
+def _facts(source: FunctionRef, config: object, requests: Requests) -> dict[str, Any]:
     library = library_named(source.library)
     return kernel_facts(
         _roots_of(source),
         library.package,
         config,
-        requests=observer.requests,
-        compiling=observer.recent,
+        requests=requests.all,
+        compiling=requests.recent,
         by_module=library.by_module,
     ).to_json()
 

@@ -1,4 +1,4 @@
-"""Kernel facts: what decides the kernel of an attached library beside its arguments, as a worker observes it.
+"""Kernel facts: what decides the kernel of an attached library beside its arguments, as a worker finds it.
 
 - Environment variables count if the library's code reads them while it compiles the kernel, or if a module that the
   kernel is made of reads them when it is imported.
@@ -29,10 +29,10 @@ from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
 from precast.attach.seams.compile_sites import function_of
 from precast.build.child.facts.object_state import attributes_of, attributes_of_class
 from precast.build.child.facts.reach import Reach, reach_of
+from precast.build.child.facts.requests import Request
 from precast.build.child.facts.steady_globals import is_steady, origin_of
-
-Request = tuple[str, str, str]
-"""A request: its kind, what was requested, and the file of the code that made it."""
+from precast.build.inputs.closure import named_modules
+from precast.build.inputs.sources import is_below
 
 _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
@@ -167,20 +167,6 @@ def _named_values(form: object) -> Iterator[object]:
             yield from _named_values(inner)
 
 
-def named_modules(form: object) -> set[str]:
-    """The modules that the forms of a key name.
-
-    >>> named_modules({"op": ["$dataclass:mine.tiles:Tile", ["rows", 8]]})
-    {'mine.tiles'}
-    """
-    if isinstance(form, str):
-        tag, _, name = form.partition(":")
-        return {name.partition(":")[0]} if tag in _NAMING else set()
-    if isinstance(form, dict):
-        form = list(form.values())
-    return set().union(*map(named_modules, form)) if isinstance(form, (list, tuple)) else set()
-
-
 def uses_dsl(name: str) -> bool:
     """Whether a module refers to the DSL.
 
@@ -192,11 +178,6 @@ def uses_dsl(name: str) -> bool:
 
 def _may_count(name: str) -> bool:
     return name in sys.modules and not any(is_below(name, other) for other in (_DSL, *_NO_KERNELS))
-
-
-def is_below(name: str, package: str) -> bool:
-    """Whether a module is a package or belongs to it."""
-    return name == package or name.startswith(f"{package}.")
 
 
 def _referred(name: str) -> Iterator[str]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # A variant that takes longer, or is larger, is worth a line.
 _SLOW, _LARGE = 10.0, 1_000_000
-_UNDECLARED = "(undeclared)"  # of what a hermetic build did not let the compilation read
 
 
 class Display:
@@ -64,8 +63,11 @@ def print_report(plan: Plan, report: Report, output: Path, *, as_json: bool, ver
         print_message(f"skipped: {skipped.variant}: {skipped.reason}")
     for variant, text in report.advice:
         print_message(f"warning: {variant.location}: {text}")
-    if report.unobserved:
-        print_message(f"warning: reads by native code and other programs are not observed: {report.unobserved}")
+    if report.closed.startswith("none"):
+        print_message(
+            "warning: this machine cannot close compilations: undeclared reads of native code and programs are not "
+            "refused. Build where user namespaces or Landlock (Linux 5.13) are allowed"
+        )
     if as_json:
         skips = [{**s.variant.to_json(), "reason": s.reason} for s in plan.skipped]
         event({**report.to_json(), "cache": str(output), "skipped": skips})
@@ -83,11 +85,6 @@ def _as_text(report: Report, output: Path) -> str:
     lines = [f"slow:   {b.variant}: {b.seconds:.2f} s" for b in report.slowest() if b.seconds >= _SLOW]
     lines += [f"large:  {b.variant}: {size(b.size)}" for b in report.largest() if b.size >= _LARGE]
     lines += [f"spills: {b.variant}: {b.spilled} bytes a thread" for b in report.spilling()]
-    for built in report.unsteady():
-        undeclared = [text for text in built.unsteady if _UNDECLARED in text]
-        untracked = [text for text in built.unsteady if text not in undeclared]
-        lines += [f"undeclared input: {built.variant}: {'; '.join(undeclared)}"] if undeclared else []
-        lines += [f"untracked input: {built.variant}: {'; '.join(untracked)}"] if untracked else []
     lines += [f"unlaunchable: the cubin of {b.variant}: {b.unlaunchable}" for b in report.unlaunchable()]
     lines += [f"measured: {report.tuning}"] if report.tuning else []
     return "\n".join([*lines, totals(report, output)])
@@ -98,4 +95,5 @@ def totals(report: Report, output: Path) -> str:
     states = [f"{count(len(report.built), 'variant')} built", f"{len(report.reused)} reused"]
     states += [f"{len(report.failed)} failed"] if report.failed else []
     written = f"{output} ({size(report.size)})" if report.files else "nothing was written"
-    return f"{', '.join(states)}: {written}"
+    closed = f", closed by {report.closed}" if report.closed else ""
+    return f"{', '.join(states)}: {written}{closed}"

@@ -67,7 +67,7 @@ def test_a_call_is_planned_for_each_value_and_target(plan: Plan) -> None:
     assert asked(plan(entry, "-t", "sm_90a")) == [(2, "sm_90a"), (3, "sm_90a")]
 
 
-def test_a_call_is_run_again_when_a_file_that_it_read_has_changed(plan: Plan, tmp_path: Path) -> None:
+def test_a_call_is_run_again_when_a_declared_file_has_changed(plan: Plan, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "asking.py").write_text(
         f"{ASKS}from pathlib import Path\n"
@@ -75,7 +75,8 @@ def test_a_call_is_run_again_when_a_file_that_it_read_has_changed(plan: Plan, tm
     )
     for size in (3, 4):
         (home / "size.txt").write_text(str(size))
-        done = plan('  - {call: "asking:ask", libraries: toy}\n', head=HEAD.replace("kernels:", "path: .\nkernels:"))
+        entry = '  - {call: "asking:ask", libraries: toy, inputs: {files: size.txt}}\n'
+        done = plan(entry, head=HEAD.replace("kernels:", "path: .\nkernels:"))
         assert asked(done) == [(size, "sm_90a")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +18,20 @@ from precast.loader.contract.format.artifact import Artifact
 from tests.helpers.packed_caches import Built, scale_plan
 
 
-def answers(**variables: str) -> InputAnswers:
-    return InputAnswers(Roots([], [], variables))
+def answers(folder: Path, **files: str) -> InputAnswers:
+    """With files of this content in the home folder."""
+    home = folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    for name, text in files.items():
+        (home / name).write_text(text)
+    return InputAnswers(Roots([], [], str(home)))
 
 
-def built(folder: Path, **variables: str) -> CacheContents:
-    """A cache whose artifacts say that they were made where these variables were set."""
-    read = {f"variable:{name}": shortened(answers(**variables).answer(f"variable:{name}")) for name in variables}
+def built(folder: Path, **files: str) -> CacheContents:
+    """A cache whose artifacts say that they were made of these files."""
+    then = answers(folder, **files)
+    read = {f"file:~/{name}": shortened(then.answer(f"file:~/{name}")) for name in files}
 
     def made_of(artifact: Artifact) -> Artifact:
         return replace(artifact, provenance={INPUTS: {"digest": "0" * 64, "read": read}})
@@ -36,12 +44,12 @@ def test_an_artifact_is_fresh_while_its_inputs_are_as_they_were(
     tmp_path: Path, now: dict[str, str], fresh: bool
 ) -> None:
     cache, plan = built(tmp_path, TILE="1"), scale_plan("bfloat16", "float16")
-    assert (stale(plan, cache, answers(**now)) == {}) == fresh
-    assert coverage(plan, cache, answers(**now)).complete == fresh
+    assert (stale(plan, cache, answers(tmp_path, **now)) == {}) == fresh
+    assert coverage(plan, cache, answers(tmp_path, **now)).complete == fresh
 
 
 def test_what_no_plan_asks_for_is_not_stale(tmp_path: Path) -> None:
     cache = built(tmp_path, TILE="1")
-    assert {name.config for name in stale(scale_plan("float16"), cache, answers())} == {
+    assert {name.config for name in stale(scale_plan("float16"), cache, answers(tmp_path))} == {
         name.config for name in cache.artifacts if "bfloat16" not in name.config
     }

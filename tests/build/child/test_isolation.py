@@ -52,6 +52,7 @@ def test_what_a_module_or_a_variant_changes_reaches_no_other(tmp_path: Path) -> 
         assert blobs.items() <= tree(cache).items()
 
 
+SLEEP = "{programs: sleep}"
 STARTING = """
 import os, subprocess, time
 
@@ -93,7 +94,7 @@ def gone(mark: str, seconds: float = 20) -> bool:
 def test_what_a_variant_starts_ends_with_it_and_answers_nothing(tmp_path: Path) -> None:
     mark = "987651"
     module(tmp_path, "starting", STARTING.replace("MARK", mark))
-    mine = manifest(tmp_path, {"starting:copied": [1, 2, 3], "starting:outliving": [1]})
+    mine = manifest(tmp_path, {"starting:copied": [1, 2, 3], "starting:outliving": [1]}, inputs=SLEEP)
     done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", "-j", 1, "--json")
     assert done.returncode == 0, done.stderr
     assert events(done)[-1]["built"] == 4
@@ -105,7 +106,7 @@ def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_
     scratch.mkdir()
     module(tmp_path, "starting", STARTING.replace("MARK", mark))
     place = environment(tmp_path / "store", TMPDIR=str(scratch))
-    mine = manifest(tmp_path, {"starting:copied": list(range(8)), "starting:waiting": [1]})
+    mine = manifest(tmp_path, {"starting:copied": list(range(8)), "starting:waiting": [1]}, inputs=SLEEP)
     build = subprocess.Popen(
         command("build", mine, "-o", tmp_path / "cache", "-j", 2), env=place, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -126,6 +127,7 @@ def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_
     assert not [path.name for path in scratch.iterdir() if path.name.startswith("precast")]
 
 
+NOT_CLOSED = {"PRECAST_CLOSED_BY": "none"}  # so that the test sees what a process writes
 IMPORTING = """
 from precast.kernels import kernel
 
@@ -153,6 +155,6 @@ def test_a_library_that_a_kernel_imports_is_imported_once(tmp_path: Path, import
     )
     mine, path = manifest(tmp_path, {"importing:importing": [1, 2, 3, 4]}), os.environ["PYTHONPATH"]
     arguments = ("build", mine, "-o", tmp_path / "cache", "-j", 1)
-    done = precast(tmp_path / "store", *arguments, PYTHONPATH=f"{site}{os.pathsep}{path}")
+    done = precast(tmp_path / "store", *arguments, PYTHONPATH=f"{site}{os.pathsep}{path}", **NOT_CLOSED)
     assert done.returncode == 0, done.stderr
     assert count.read_text().count("imported") == times

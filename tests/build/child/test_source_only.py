@@ -12,12 +12,12 @@ import pytest
 IMPORTING = """
 import sys
 from pathlib import Path
-from precast.build.child.observe.source_only import SourceOnly
+from precast.build.child.source_only import SourceOnly
 
 file, change, optimized = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 sys.path.insert(0, str(file.parent))
 source_only = SourceOnly()
-source_only.install(lambda name: None)
+source_only.install()
 if optimized:
     source_only.hold([str(file)])
 if change:
@@ -55,7 +55,7 @@ def test_another_source_of_the_same_size_and_time_is_compiled(tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", ["syntax", "folder", "pipe", "absent", "link"])
 def test_what_cannot_be_held_is_left_to_whoever_imports_it(tmp_path: Path, kind: str) -> None:
-    from precast.build.child.observe.source_only import SourceOnly
+    from precast.build.child.source_only import SourceOnly
 
     file = tmp_path / "held.py"
     if kind == "syntax":

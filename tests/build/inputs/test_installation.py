@@ -12,17 +12,17 @@ from precast.build.errors import ChangedInputError
 from precast.build.inputs import contents, stamp
 from precast.build.inputs.contents import Contents, hash_file
 from precast.build.inputs.installation import Installation
-from tests.helpers.inputs.observed_project import ObservedProject
+from tests.helpers.inputs.project import Project
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> ObservedProject:
-    made = ObservedProject(tmp_path)
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
     made.install("Acme.Tiles", "1.0", {"acme/__init__.py": "x = 1\n", "acme/data,1.json": "1"}, '"acme/a,b.txt",,')
     return made
 
 
-def answer(project: ObservedProject, name: str = "acme-tiles") -> str | None:
+def answer(project: Project, name: str = "acme-tiles") -> str | None:
     return Installation([str(project.site)], project.memo).answer(name)
 
 
@@ -38,7 +38,7 @@ def hashes(monkeypatch: pytest.MonkeyPatch, module: str) -> list[str]:
     return hashed
 
 
-def test_owners(project: ObservedProject) -> None:
+def test_owners(project: Project) -> None:
     installation = Installation([str(project.site)], project.memo)
     owners = {
         name: installation.owner(str(project.site / name)) for name in ("acme/__init__.py", "acme/new.py", "b.py")
@@ -49,7 +49,7 @@ def test_owners(project: ObservedProject) -> None:
 
 @pytest.mark.parametrize("name", ["acme/__init__.py", "Acme.Tiles-1.0.dist-info/METADATA", "acme/a,b.txt"])
 def test_an_edit_in_place_counts_and_its_undoing_too(
-    project: ObservedProject, name: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the time and the size are what they were, and what was found before is kept."""
     monkeypatch.setattr(stamp, "_YOUNG", 0)  # so that the memo keeps even this
@@ -68,7 +68,7 @@ def test_an_edit_in_place_counts_and_its_undoing_too(
     assert answer(project) not in (None, before)
 
 
-def test_a_kept_answer_is_used(project: ObservedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_answer_is_used(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is hashed that is as it was."""
     monkeypatch.setattr(stamp, "_YOUNG", 0)
     before = answer(project)
@@ -76,13 +76,13 @@ def test_a_kept_answer_is_used(project: ObservedProject, monkeypatch: pytest.Mon
     assert answer(project) == before
 
 
-def test_a_young_stamp_proves_nothing(project: ObservedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_young_stamp_proves_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = hashes(monkeypatch, "installation")
     assert answer(project) == answer(project)
     assert len(hashed) == 2 * len(set(hashed))
 
 
-def test_how_it_was_installed_does_not_count(project: ObservedProject) -> None:
+def test_how_it_was_installed_does_not_count(project: Project) -> None:
     before = answer(project)
     info = project.site / "Acme.Tiles-1.0.dist-info"
     (info / "INSTALLER").write_text("uv")
@@ -92,8 +92,8 @@ def test_how_it_was_installed_does_not_count(project: ObservedProject) -> None:
     assert answer(project) == before
 
 
-def test_a_distribution_that_another_hides_owns_nothing(project: ObservedProject) -> None:
-    other = ObservedProject(project.folder / "other")
+def test_a_distribution_that_another_hides_owns_nothing(project: Project) -> None:
+    other = Project(project.folder / "other")
     other.install("acme_tiles", "2.0", {"acme/__init__.py": ""})
     installation = Installation([str(other.site), str(project.site)])
     assert installation.owner(str(project.site / "acme/__init__.py")) is None
@@ -101,7 +101,7 @@ def test_a_distribution_that_another_hides_owns_nothing(project: ObservedProject
 
 
 def test_large_files_are_hashed_once_and_small_ones_always(
-    tmp_path: Path, project: ObservedProject, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stamp, "_YOUNG", 0)
     hashed = hashes(monkeypatch, "contents")

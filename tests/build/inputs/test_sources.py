@@ -79,6 +79,15 @@ def test_an_import_counts_wherever_it_stands(tmp_path: Path, statement: str) -> 
     assert matters(tmp_path, "norm:build", "late.py") == {"late.py": True}
 
 
+def test_a_module_that_is_imported_by_a_text_or_by_a_star_counts(tmp_path: Path) -> None:
+    code = "import importlib\nimportlib.import_module('one')\n__import__('two')\nfrom pk import *\n"
+    write(
+        tmp_path, {"norm.py": code, "one.py": "", "two.py": "", "pk/__init__.py": "", "pk/three.py": "", "four.py": ""}
+    )
+    expected = {"one.py": True, "two.py": True, "pk/three.py": True, "four.py": False}
+    assert matters(tmp_path, "norm:f", *expected) == expected
+
+
 def test_a_package_that_imports_everything_counts_whole(tmp_path: Path) -> None:
     write(tmp_path, {**PACKAGE, "acme/__init__.py": "from acme import other_kernel\n"})
     assert matters(tmp_path, "acme.norm:build", "acme/other_kernel.py") == {"acme/other_kernel.py": True}
@@ -129,7 +138,7 @@ def test_a_package_inside_another_that_is_installed_elsewhere(tmp_path: Path, mo
     for path, expected in {
         inner / "outer" / "inner" / "tiles.py": True,
         inner / "outer" / "inner" / "other.py": False,
-        outer / "outer" / "own.py": False,
+        outer / "outer" / "own.py": True,  # no distribution has it
     }.items():
         path.write_text(path.read_text() + "# changed\n")
         after = source_digest("outer.inner.kernel:f", [])
@@ -194,7 +203,7 @@ def test_the_version_of_someone_elses_package_counts(tmp_path: Path) -> None:
             {
                 "theirs/__init__.py": text,
                 f"theirs_dist-{version}.dist-info/METADATA": f"{METADATA}Version: {version}\n",
-                f"theirs_dist-{version}.dist-info/top_level.txt": "theirs\n",
+                f"theirs_dist-{version}.dist-info/RECORD": "theirs/__init__.py,,\n",
             },
         )
     first, same_version, other_version = (digest(tmp_path / str(n)) for n in range(3))
@@ -218,7 +227,7 @@ from precast.build.inputs.sources import source_digest
 for part in ("unused", "used"):
     before = source_digest("norm:f", [Path(sys.argv[2])])
     info = Path(sys.argv[1], f"shared_{part}-1.0.dist-info")
-    (info / "METADATA").write_text((info / "METADATA").read_text().replace("1.0", "2.0"))
+    info.rename(str(info).replace("1.0", "2.0"))
     print(source_digest("norm:f", [Path(sys.argv[2])]) != before)
 """
     done = subprocess.run(
@@ -265,11 +274,11 @@ def test_notes_make_it_quicker_and_nothing_else(tmp_path: Path, damage: bytes | 
     folder, notes = write(tmp_path / "src", PACKAGE), Memo(tmp_path / "notes")
     plain = source_digest("acme.norm:build", [folder])
     assert SourceDigests([folder], notes).digest("acme.norm:build") == plain
-    written = list((tmp_path / "notes" / "imports").iterdir())
+    written = list((tmp_path / "notes" / "reached").iterdir())
     assert written
     for path in written:
         if damage is None:
-            Memo(tmp_path / "notes").put("imports", path.stem, [["not", "imports"]])
+            Memo(tmp_path / "notes").put("reached", path.stem, [["not", "imports"]])
         else:
             path.write_bytes(damage)
     assert SourceDigests([folder], notes).digest("acme.norm:build") == plain
@@ -296,15 +305,16 @@ def test_exactly_what_is_reached_counts(tmp_path: Path, edges: set[tuple[int, in
 def test_an_environment_inside_the_folder_of_the_manifest_is_no_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tutorial's layout: ``path: .`` beside ``.venv``. Another environment, or none, gives the same sources."""
+    """The tutorial's layout: ``path: .`` beside ``.venv``. Its distributions count by their versions."""
     write(tmp_path, {"kernel.py": "import tiles\nimport theirs.norm\n", "tiles.py": "", "local/theirs/norm.py": ""})
     site = tmp_path / ".venv" / "lib" / "python3.12" / "site-packages"
     write(site, {"theirs/__init__.py": "import more\n", "theirs/norm.py": "SIZE = 1\n", "more.py": ""})
-    before = source_digest("kernel:build", [tmp_path])
+    write(site, {"theirs-1.0.dist-info/RECORD": "theirs/__init__.py,,\ntheirs/norm.py,,\nmore.py,,\n"})
     monkeypatch.syspath_prepend(site)
     sources = SourceDigests([tmp_path])
+    before = sources.digest("kernel:build")
     assert sources.files("kernel:build") == (tmp_path / "kernel.py", tmp_path / "tiles.py")
-    assert sources.digest("kernel:build") == before
+    assert sources.distributions("kernel:build") == ("theirs",)
     (site / "theirs" / "norm.py").write_text("SIZE = 2\n")
     assert SourceDigests([tmp_path]).digest("kernel:build") == before
     (tmp_path / "tiles.py").write_text("SIZE = 2\n")

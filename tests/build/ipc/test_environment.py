@@ -16,10 +16,10 @@ SM90A = Target.parse("sm_90a")
 
 
 def test_the_callers_compiler_variables_are_not_inherited() -> None:
-    base = {"CUTE_DSL_LINEINFO": "1", "CUTE_EXPERIMENTAL_DSL_KEEP": "ptx", "CUTE_DSL_ARCH": "sm_80", "HOME": "/h"}
+    base = {"CUTE_DSL_LINEINFO": "1", "CUTE_EXPERIMENTAL_DSL_KEEP": "ptx", "CUTE_DSL_ARCH": "sm_80"}
     made = child_environment(base, target=SM90A)
     assert "CUTE_DSL_LINEINFO" not in made and "CUTE_EXPERIMENTAL_DSL_KEEP" not in made
-    assert made["CUTE_DSL_ARCH"] == "sm_90a" and made["HOME"] == "/h"
+    assert made["CUTE_DSL_ARCH"] == "sm_90a"
 
 
 @pytest.mark.parametrize("name", sorted(DEFAULTS))
@@ -29,7 +29,21 @@ def test_a_default_yields_to_the_manifest_and_not_to_the_caller(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["ACME_TILE", "TORCH_LOGS", "LD_PRELOAD", "PYTHONOPTIMIZE", "COVERAGE_PROCESS_START", "LANG", "LC_CTYPE"]
+    "name",
+    [
+        "ACME_TILE",
+        "TORCH_LOGS",
+        "LD_PRELOAD",
+        "PYTHONOPTIMIZE",
+        "COVERAGE_PROCESS_START",
+        "LANG",
+        "LC_CTYPE",
+        "XDG_CACHE_HOME",
+        "CUDA_HOME",
+        "VIRTUAL_ENV",
+        "OMP_NUM_THREADS",
+        "PRECAST_CACHE_PATH",
+    ],
 )
 def test_what_could_change_a_kernel_is_not_inherited(name: str) -> None:
     assert name not in child_environment({name: "1"}, target=SM90A)
@@ -42,9 +56,20 @@ def test_what_watches_a_service_is_not_for_a_build(name: str) -> None:
     assert name not in child_environment({name: "1"}, target=SM90A)
 
 
-@pytest.mark.parametrize("name", ["PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "PYTHONPATH", "CUDA_HOME"])
-def test_where_things_are_is_inherited(name: str) -> None:
+@pytest.mark.parametrize("name", ["PYTHONPATH", "LD_LIBRARY_PATH"])
+def test_where_modules_and_libraries_are_is_inherited(name: str) -> None:
     assert child_environment({name: "1"}, target=SM90A)[name] == "1"
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "USER", "LOGNAME"])
+def test_the_user_is_the_same_everywhere(name: str) -> None:
+    assert child_environment({name: "1"}, target=SM90A) == child_environment({name: "2"}, target=SM90A)
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "PYTHONPATH", "CUDA_HOME"])
+def test_other_children_inherit_where_things_are(name: str) -> None:
+    assert child_environment({name: "1"})[name] == "1"
+    assert child_environment({name: "1"}, target=SM90A, closed=False)[name] == "1"
 
 
 def test_what_cannot_be_passed() -> None:

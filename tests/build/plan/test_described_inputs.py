@@ -15,7 +15,8 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of, read_manifests
 
 READ = "import json\nfrom pathlib import Path\nread = json.loads((Path(__file__).parent / 'table.json').read_text())\n"
-MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\npath: src\nkernels:\n  - {%s, config: {m: [1, 2]}%s}\n"
+MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\npath: src\ninputs: {files: src/table.json}\n"
+MANIFEST += "kernels:\n  - {%s, config: {m: [1, 2]}%s}\n"
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,3 @@ def test_a_plan_notices_what_a_declaration_was_made_of(name: str, tmp_path: Path
     assert len(importing) == begun  # nothing has changed: nothing is imported
     project.set(case.after)
     assert project.planned() == case.planned[1]
-
-
-@pytest.mark.slow
-def test_a_declaration_made_of_the_clock_is_read_each_time(tmp_path: Path, importing: list[object]) -> None:
-    text = "import time\ndef made(m: int, n: int = int(time.time() * 1000) % 1000_000_000): ...\n"
-    project = Project(tmp_path, Case(text, 0, 0, ([], [])))
-    assert project.planned() != project.planned()
-    assert len(importing) == 2

@@ -12,6 +12,7 @@ import pytest
 
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, Location, ManifestError
+from precast.build.inputs.closure import Closure, Closures, Reads
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import KernelRef
@@ -103,9 +104,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def closure_of(folder: Path) -> Closure:
+    return Closures.here([folder]).of([Reads(source=f"{name}:f") for name in MODULES])
+
+
 @pytest.fixture
 def child(folder: Path) -> Iterator[Describer]:
-    with describing([folder], SM90A, limit=60) as describer:
+    with describing([folder], SM90A, closure=closure_of(folder), limit=60) as describer:
         yield describer
 
 
@@ -206,7 +211,7 @@ def test_a_child_that_dies_says_how(child: Describer, source: str, words: list[s
 
 def test_a_child_that_hangs_is_ended(folder: Path) -> None:
     with pytest.raises(DescribeError, match=r"(?s)no answer in 2 s; .* was ended; it last printed:\npid \d+") as caught:  # noqa: SIM117
-        with describing([folder], SM90A, limit=2) as child:
+        with describing([folder], SM90A, closure=closure_of(folder), limit=2) as child:
             child.describe([KernelRef("acme.x", "hangs:f")])
     pid = int(str(caught.value).split("pid ")[1].split()[0])
     with pytest.raises(ProcessLookupError):
@@ -309,5 +314,5 @@ def test_supports_sees_the_variables_of_each_variants_target(folder: Path) -> No
 
 def test_the_current_folder_is_no_place_to_import_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    with describing([], SM90A, limit=60) as child:
+    with describing([], SM90A, closure=Closures.here([]).of([]), limit=60) as child:
         assert "there is no module 'good'" in reason(child, "good:plain")

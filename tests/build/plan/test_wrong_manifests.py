@@ -48,6 +48,27 @@ def test_a_folder_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest
         parse_manifest(text, Path("m.yaml"))
 
 
+def test_inputs_of_the_file_and_of_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are named by their paths; variables become those of the compilation, where they are set."""
+    (tmp_path / "tables").mkdir()
+    monkeypatch.setenv("ACME_TILE", "64")
+    text = b"""
+version: 1
+name: x
+targets: sm_90a
+inputs: {programs: git, variables: [ACME_TILE, ACME_UNSET]}
+kernels:
+  - {kernel: norm, inputs: {files: [tables, none.json], packages: Acme_Tiles, programs: git}}
+  - {kernel: other, env: {ACME_TILE: 32}}
+"""
+    first, second = parse_manifest(text, tmp_path / "m.yaml").entries
+    assert first.inputs == (
+        "program:git", f"folder:{tmp_path}/tables", f"file:{tmp_path}/none.json", "distribution:acme-tiles"
+    )  # fmt: skip
+    assert (dict(first.env), dict(second.env)) == ({"ACME_TILE": "64"}, {"ACME_TILE": "32"})
+    assert second.inputs == ("program:git",) and first.ref.inputs == first.inputs
+
+
 def test_every_field_of_the_reference_is_read() -> None:
     """A field that the reference describes and the reader ignores would be lost in silence."""
     text = b"""
@@ -56,10 +77,11 @@ name: x
 targets: sm_90a
 profiles: H200
 path: .
+inputs: {programs: git}
 tuning: h200.json
 kernels:
   - {kernel: norm, config: {a: 1}, tuned: {b: 2}, include: [{a: 3}], exclude: [{a: 1}], targets: sm_100a, emit: cubin,
-     env: {X: 1}, parts: p, problems: [{n: 1}], skip_unsupported: true}
+     env: {X: 1}, inputs: {files: a.json}, parts: p, problems: [{n: 1}], skip_unsupported: true}
   - {compile: "m:f", op: o, speed_only: max_active_clusters}
   - {call: "m:f", with: {x: 1}, backward: true, libraries: quack}
   - {script: test_wrong_manifests.py, arguments: [1]}

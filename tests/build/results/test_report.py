@@ -32,5 +32,5 @@ def test_events_are_json() -> None:
     assert failed["reason"] == "no"
     assert last["event"] == "report" and last["built"] == 6
     assert last["spilling"][0] == {
-        "variant": str(variant(5)), "seconds": 5.0, "size": 95, "spilled": 5, "unsteady": [], "unlaunchable": "",
+        "variant": str(variant(5)), "seconds": 5.0, "size": 95, "spilled": 5, "closed": "none", "unlaunchable": "",
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +24,24 @@ H200 = profile_of(Target.parse("sm_90a"))
 OLD, NEW = "0" * 64, "1" * 64
 
 
-def lookup(folder: Path, **variables: str) -> Lookup:
-    return Lookup(Store(folder), InputAnswers(Roots([], [], variables)))
+def answers(folder: Path, **files: str) -> InputAnswers:
+    """With files of this content in the home folder."""
+    home = folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    for name, text in files.items():
+        (home / name).write_text(text)
+    return InputAnswers(Roots([], [], str(home)))
 
 
-def built(folder: Path, *, installed: bool = False, **variables: str) -> Record:
-    """A record of a variant that read these variables, as its author's code or as an installed package."""
+def lookup(folder: Path, **files: str) -> Lookup:
+    return Lookup(Store(folder), answers(folder, **files))
+
+
+def built(folder: Path, *, installed: bool = False, **files: str) -> Record:
+    """A record of a variant with these files as its own inputs, or as those of an installed package."""
     kept = Store(folder)
-    answers = InputAnswers(Roots([], [], variables))
-    read = Inputs.of(answers.answers(f"variable:{name}" for name in variables))
+    read = Inputs.of(answers(folder, **files).answers(f"file:~/{name}" for name in files))
     key = OLD if installed else record_key(OLD, {}, read.answers)
     inputs, packages = (NO_INPUTS, read) if installed else (read, NO_INPUTS)
     record = Record(key=key, products=(), seconds=1.0, inputs=inputs, installed=packages)
@@ -54,7 +64,7 @@ def test_a_changed_input_is_named(tmp_path: Path) -> None:
         folder = tmp_path / str(installed)
         built(folder, installed=installed, TILE="1")
         found = verdict(lookup(folder, TILE="2"))
-        assert not found.reused and [change.name for change in found.changes] == ["variable:TILE"]
+        assert not found.reused and [change.name for change in found.changes] == ["file:~/TILE"]
 
 
 def test_a_changed_part_of_the_key_is_named(tmp_path: Path) -> None:
@@ -66,7 +76,7 @@ def test_a_changed_part_of_the_key_is_named(tmp_path: Path) -> None:
 def test_changed_sources_are_named_where_no_file_of_them_is(tmp_path: Path) -> None:
     built(tmp_path, TILE="1")
     assert [c.name for c in verdict(lookup(tmp_path, TILE="1"), NEW, "b" * 64).changes] == ["source"]
-    assert [c.name for c in verdict(lookup(tmp_path, TILE="2"), NEW, "b" * 64).changes] == ["variable:TILE"]
+    assert [c.name for c in verdict(lookup(tmp_path, TILE="2"), NEW, "b" * 64).changes] == ["file:~/TILE"]
 
 
 def test_each_gpu_has_a_history_of_its_own(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from precast.build.disk.last_use import RESOLUTION
 from precast.build.disk.scratch import scratch_file
 from precast.build.gpu.profile import Profile, profile_of
-from precast.build.ipc.child_inputs import answers_here
+from precast.build.inputs.input_answers import answers_here
 from precast.build.store import prune as pruning
 from precast.build.store.lookup import Lookup
 from precast.build.store.prune import StoredFile, StoreUsage, prune, select_unused, stored_files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from precast.build.store.requested_facts import (
     encode_requested_facts,
 )
 from precast.build.store.store import Store, compressed
+from precast.loader.contract.format.index import digest
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import precast, tree
 from tests.helpers.builds import write_package as write
@@ -29,9 +31,8 @@ H200 = profile_of(Target.parse("sm_90a"))
 
 
 def variables(**values: str) -> Inputs:
-    """What was made where these variables were set."""
-    answers = InputAnswers(Roots.here([], values))
-    return Inputs.of(answers.answers(f"variable:{name}" for name in values))
+    """What was made of files with this content."""
+    return Inputs.of({f"file:~/{name}": digest(value.encode()) for name, value in values.items()})
 
 
 class Warned:
@@ -40,7 +41,12 @@ class Warned:
     def __init__(self, path: Path, **values: str) -> None:
         self.texts: list[str] = []
         self.store = Store(path, self.texts.append)
-        self.lookup = Lookup(self.store, InputAnswers(Roots.here([], values)))
+        home = path / "home"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        for name, value in values.items():
+            (home / name).write_text(value)
+        self.lookup = Lookup(self.store, InputAnswers(Roots([], [], str(home))))
 
     def get(self) -> Record | None:
         return self.lookup.find(KEY, H200)
@@ -64,7 +70,7 @@ def test_a_record_is_used_while_what_it_was_made_of_is_as_it_was(tmp_path: Path)
 
 
 def test_the_last_names_are_kept_where_the_list_is_full(tmp_path: Path) -> None:
-    """A kernel that asks for other variables in every build has a list of them that is full at some time."""
+    """A kernel with other inputs in every build has a list of them that is full at some time."""
     warned = Warned(tmp_path)
     made = [record(variables(**{f"TILE{number}": "1"})) for number in range(40)]
     for one in made:

@@ -18,7 +18,7 @@ import pytest
 
 from precast.build.errors import RemoteError
 from precast.build.gpu.profile import profile_of
-from precast.build.ipc.child_inputs import answers_here
+from precast.build.inputs.input_answers import answers_here
 from precast.build.store import remote as remotes
 from precast.build.store.key import record_key
 from precast.build.store.lookup import Lookup

@@ -11,9 +11,10 @@ import pytest
 from precast.attach.recordings import keys
 from precast.attach.seams import hooks
 from precast.build.compile.outcome import Failed, outcome_of
+from precast.build.inputs.seams import seam_digests
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolchain
-from precast.build.store.key import seam_digests, variant_key
+from precast.build.store.key import variant_key
 from precast.build.store.record import Record
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.variants import variant
@@ -59,7 +60,7 @@ def test_what_a_worker_adds_to_the_provenance_is_an_object() -> None:
         "assumed": {},
         "provenance": 8,
         "inputs": {},
-        "unsteady": [],
+        "closed": "none",
     }
     outcome = outcome_of(variant(1), Message({**header, "signatures": [{"arguments": [], "symbols": {}}]}, (b"",)), "")
     assert isinstance(outcome, Failed)

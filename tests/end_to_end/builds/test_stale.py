@@ -28,8 +28,6 @@ READING = {
     "star": "from pk import *\ndef made(n: int):\n    return compile_add(inner.SIZE + n)\n",
     "inserted": "import sys\nsys.path.insert(0, OUTSIDE)\nimport outside\n"
     "def made(n: int):\n    return compile_add(outside.SIZE + n)\n",
-    "home": "import pathlib\ndef made(n: int):\n"
-    "    return compile_add(int((pathlib.Path.home() / '.tiles').read_text()) + n)\n",
     "packaged": "from importlib.resources import files\ndef made(n: int):\n"
     "    return compile_add(int((files('pk') / 'size.txt').read_text()) + n)\n",
     "optional": "try:\n    import faster\n    SIZE = faster.SIZE\nexcept ImportError:\n    SIZE = 3\n"
@@ -37,6 +35,9 @@ READING = {
     "generated": "import made_up\ndef made(n: int):\n    return compile_add(made_up.SIZE + n)\n",
     "nothing": "def made(n: int):\n    return compile_add(n)\n",
 }
+
+
+DECLARED = {"data": "tiles.json", "computed": "tiling.py", "inserted": "../home/lib", "packaged": "pk/size.txt"}
 
 
 class Project:
@@ -56,9 +57,13 @@ class Project:
         self.write("pk/inner.py", "SIZE = 1\n")
         self.write("pk/size.txt", "1")
         self.write("made_up.py", "SIZE = 1\n")
-        (self.home / ".tiles").write_text("1")
         (self.outside / "outside.py").write_text("SIZE = 1\n")
         self.manifest = manifest(self.folder, {f"{name}:{name}_made": [1] for name in READING})
+        text = self.manifest.read_text()
+        for name, path in DECLARED.items():
+            line = f"    op: user.{name}_made\n"
+            text = text.replace(line, f"{line}    inputs: {{files: {path}}}\n")
+        self.manifest.write_text(text)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
@@ -85,13 +90,12 @@ def regenerate(project: Project) -> None:
 
 EDITS: dict[str, tuple[Callable[[Project], object], str]] = {
     "data": (lambda p: p.write("tiles.json", "[2]"), "file:search/tiles.json"),
-    "computed": (lambda p: p.write("tiling.py", "SIZE = 2\n"), "module:tiling"),
-    "star": (lambda p: p.write("pk/inner.py", "SIZE = 2\n"), "module:pk.inner"),
-    "inserted": (lambda p: (p.outside / "outside.py").write_text("SIZE = 2\n"), "file:~/lib/outside.py"),
-    "home": (lambda p: (p.home / ".tiles").write_text("2"), "file:~/.tiles"),
+    "computed": (lambda p: p.write("tiling.py", "SIZE = 2\n"), "file:search/tiling.py"),
+    "star": (lambda p: p.write("pk/inner.py", "SIZE = 2\n"), "file:search/pk/inner.py"),
+    "inserted": (lambda p: (p.outside / "outside.py").write_text("SIZE = 2\n"), "folder:~/lib"),
     "packaged": (lambda p: p.write("pk/size.txt", "2"), "file:search/pk/size.txt"),
-    "optional": (lambda p: p.write("faster.py", "SIZE = 4\n"), "module:faster"),
-    "generated": (regenerate, "module:made_up"),
+    "optional": (lambda p: p.write("faster.py", "SIZE = 4\n"), "file:search/faster.py"),
+    "generated": (regenerate, "file:search/made_up.py"),
 }
 
 

@@ -133,7 +133,8 @@ def project(folder: Path, *, backwards: bool = False, more: str = "") -> Path:
         (folder / name).write_text(text, encoding="utf-8")
     turn = -1 if backwards else 1
     entries = "".join(
-        f"  - {{compile: 'tiles:{op}', op: user.{op}, config: {{n: {[0, 1][::turn]}}}}}\n" for op in OPS[::turn]
+        f"  - {{compile: 'tiles:{op}', op: user.{op}, config: {{n: {[0, 1][::turn]}}}, inputs: {{files: tiles.txt}}}}\n"
+        for op in OPS[::turn]
     )
     path = folder / "mine.yaml"
     targets = ", ".join(("sm_90a", "sm_100a")[::turn])

@@ -53,7 +53,7 @@ def main() -> None:
     shutil.rmtree(dest, ignore_errors=True)
     dest.mkdir(parents=True)
     shutil.copytree(options.cache, dest / "cache")
-    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", dest]
+    wheel: list[str | Path] = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", dest]
     subprocess.run([*wheel, ROOT / "loader", ROOT / "attach"], check=True)
     with tarfile.open(dest / "site.txz", "w:xz", preset=6) as archive, tempfile.TemporaryDirectory() as folder:
         for file in sorted(files(options.site)):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from precast.build.cache.merge import merge_caches
 from precast.build.child.compiler.select_objects import select_objects
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
-from precast.build.errors import Location
+from precast.build.errors import Location, UndeclaredInput, UnsteadyKernel
 from precast.build.gpu.profile import profile_of
-from precast.build.inputs.input_rules import InputRules
-from precast.build.inputs.observation import Observation
+from precast.build.inputs.closure import Closures
 from precast.build.inputs.sources import source_digest
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -46,7 +44,7 @@ from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.errors.stage import Example, Stage
-from tests.helpers.inputs.observed_project import ObservedProject
+from tests.helpers.inputs.project import Project
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built
 
 SM90A = Target.parse("sm_90a")
@@ -88,7 +86,7 @@ def manifest(stage: Stage) -> object:
 
 def describe(stage: Stage) -> object:
     stage.write("mine.py", "import os\nos.abort()\n")
-    with describing([stage.folder], SM90A) as child:
+    with describing([stage.folder], SM90A, closure=Closures.here([stage.folder]).of([])) as child:
         return child.describe([KernelRef("mine.norm", "mine:norm")])
 
 
@@ -146,17 +144,21 @@ def remote(stage: Stage) -> object:
 
 
 def changed_input(stage: Stage) -> object:
-    """A module that was read, and is another one by the time of its digest."""
-    project = ObservedProject(stage.folder)
-    path = stage.write("search/kernel.py", "TILE = 64\n")
-    facts = os.stat(path)
-    observed: dict[str, Any] = {
-        "asked": [], "native": [], "missing": [], "libraries": [], "path": [], "relative": [], "complete": True,
-        "modules": [["kernel", str(path), False]],
-        "digests": {},
-        "stamps": {str(path): [facts.st_mtime_ns, facts.st_size + 1, facts.st_ino, facts.st_ctime_ns]},
-    }  # fmt: skip
-    return InputRules(project.answers()).inputs_of(Observation.parse(observed))
+    """A module that changed between two readings."""
+    project = Project(stage.folder)
+    stage.write("search/kernel.py", "TILE = 64\n")
+    closures, closure = project.closures(), project.closure()
+    closures.answers.answers(closure.names)
+    stage.write("search/kernel.py", "TILE = 128\n")
+    return closures.inputs(closure)
+
+
+def undeclared_input(stage: Stage) -> object:
+    raise UndeclaredInput.of_path("/work/kernels/tiles.json", "norm.py:12")
+
+
+def unsteady(stage: Stage) -> object:
+    raise UnsteadyKernel.of("norm:build")
 
 
 def lost(stage: Stage) -> object:
@@ -240,5 +242,6 @@ EXAMPLES: dict[str, Example] = {
     "PCB06": link, "PCB07": plan, "PCB08": store, "PCB09": output, "PCB10": wheel, "PCB11": bundled, "PCB12": merge,
     "PCB13": cluster, "PCB14": remote, "PCB15": changed_input, "PCB16": lost, "PCB17": child_lost,
     "PCB18": unknown_fact, "PCB19": refused, "PCB20": process_lost, "PCB21": push,
-    "PCB22": unsupported, "PCB23": emulation_fault, "PCB24": interpreter, "PCB25": no_ptx, "PCC01": no_such_artifact,
+    "PCB22": unsupported, "PCB23": emulation_fault, "PCB24": interpreter, "PCB25": no_ptx, "PCB26": undeclared_input,
+    "PCB27": unsteady, "PCC01": no_such_artifact,
 }  # fmt: skip

@@ -69,12 +69,13 @@ class RandomPackage:
         return kind
 
     def _manifest(self) -> Path:
-        sources = {f"pk.k{number}:make{number}": [1] for number in range(len(IMPORTING))}
-        sources |= {f"ways.{name}:make_{name}": VALUES[name] for name in WAYS}
+        sources = {f"pk.k{n}:make{n}": ([1], declared) for n, declared in enumerate(("pk/data.txt", "pk/c.py", "[]"))}
+        sources = {source: (values, f"files: {files}") for source, (values, files) in sources.items()}
+        sources |= {f"ways.{name}:make_{name}": (VALUES[name], way.declared) for name, way in WAYS.items()}
         entries = "".join(
             f"  - {{compile: '{source}', op: user.{source.partition(':')[2]}, config: {{n: {values}}},"
-            " skip_unsupported: true}\n"
-            for source, values in sources.items()
+            f" inputs: {{{declared}}}, skip_unsupported: true}}\n"
+            for source, (values, declared) in sources.items()
         )
         path = self.folder / "mine.yaml"
         path.write_text(f"version: 1\nname: mine\ntargets: [sm_90a]\npath: .\nkernels:\n{entries}")

@@ -19,6 +19,8 @@ class Way:
 
     code: str
     edit: Edit
+    declared: str
+    """The ``inputs:`` of its entry; its files are in the folder ``ways``."""
 
 
 def written(name: str, form: str = "{}") -> Edit:
@@ -93,100 +95,120 @@ WAYS = {
         "    with ThreadPoolExecutor(2) as pool:\n        (text,) = pool.map(Path.read_text, [HERE / 'pool.txt'])\n"
         "    return compile_add(int(text) + n)\n",
         written("pool.txt"),
+        "files: ways/pool.txt",
     ),
     "to_thread": Way(
         "import asyncio, json\nFOUND = json.loads(asyncio.run(asyncio.to_thread((HERE / 'thread.json').read_text)))\n"
         "def make_to_thread(n: int):\n    return compile_add(FOUND[0] + n)\n",
         written("thread.json", "[{}]"),
+        "files: ways/thread.json",
     ),
     "exists": Way(
         "def make_exists(n: int):\n    return compile_add(3 * (HERE / 'flag').exists() + n)\n",
         toggled("flag"),
+        "files: ways/flag",
     ),
     "names": Way(
         "def make_names(n: int):\n    return compile_add(len(os.listdir(HERE / 'names')) + n)\n",
         populated("names"),
+        "files: ways/names",
     ),
     "glob": Way(
         "def make_glob(n: int):\n    return compile_add(len(list(HERE.glob('globbed/*.json'))) + n)\n",
         populated("globbed"),
+        "files: ways/globbed",
     ),
     "link": Way(
         "def make_link(n: int):\n    return compile_add(int(os.readlink(HERE / 'link')) + n)\n",
         linked("link"),
+        "files: ways/link",
     ),
     "size": Way(
         "def make_size(n: int):\n    return compile_add((HERE / 'sized').stat().st_size + n)\n",
         sized("sized"),
+        "files: ways/sized",
     ),
     "touched": Way(
         "def make_touched(n: int):\n    (HERE / 'touched.txt').touch()\n"
         "    return compile_add(int((HERE / 'touched.txt').read_text()) + n)\n",
         written("touched.txt"),
+        "files: ways/touched.txt",
     ),
     "exclusive": Way(
         "def make_exclusive(n: int):\n"
         "    try:\n        open(HERE / 'exclusive.txt', 'x')\n    except FileExistsError:\n"
         "        return compile_add(int((HERE / 'exclusive.txt').read_text()) + n)\n",
         written("exclusive.txt"),
+        "files: ways/exclusive.txt",
     ),
     "late": Way(
         "sys.path.insert(0, str(HERE / 'late'))\n"
         "try:\n    from late_module import SIZE\nexcept ImportError:\n    SIZE = 1\n"
         "def make_late(n: int):\n    return compile_add(SIZE + n)\n",
         toggled("late/late_module.py"),
+        "files: ways/late",
     ),
     "default": Way(
         "DEFAULT = int((HERE / 'default.txt').read_text())\n"
         "def make_default(n: int, extra: int = DEFAULT):\n    return compile_add(extra + n)\n",
         written("default.txt"),
+        "files: ways/default.txt",
     ),
     "choices": Way(
         "from typing import Literal\nCHOICES = tuple(range(int((HERE / 'choices.txt').read_text()) + 2))\n"
         "def make_choices(n: Literal[CHOICES]):\n    return compile_add(len(CHOICES) + n)\n",
         written("choices.txt"),
+        "files: ways/choices.txt",
     ),
     "fopen": Way(
         "import ctypes\nC = ctypes.CDLL(None)\nC.fopen.restype = ctypes.c_void_p\n"
         "C.fgetc.argtypes = [ctypes.c_void_p]\ndef make_fopen(n: int):\n    assert (HERE / 'fopen.txt').exists()\n"
         "    return compile_add(C.fgetc(C.fopen(str(HERE / 'fopen.txt').encode(), b'r')) + n)\n",
         written("fopen.txt"),
+        "files: ways/fopen.txt",
     ),
     "sqlite": Way(
         "import sqlite3\ndef make_sqlite(n: int):\n"
         "    return compile_add(sqlite3.connect(HERE / 'tiles.db').execute('select x from t').fetchone()[0] + n)\n",
         stored("tiles.db"),
+        "files: ways/tiles.db",
     ),
     "cat": Way(
         "import subprocess\ndef make_cat(n: int):\n"
         "    return compile_add(int(subprocess.check_output(['cat', HERE / 'cat.txt'])) + n)\n",
         written("cat.txt"),
+        "files: ways/cat.txt, programs: cat",
     ),
     "shell": Way(
         "def make_shell(n: int):\n"
         "    return compile_add(int(os.popen(f'cd {HERE}; ls listed | wc -l; ').read()) + n)\n",
         populated("listed"),
+        "files: ways/listed, programs: [sh, ls, wc]",
     ),
     "fork": Way(
         "from concurrent.futures import ProcessPoolExecutor\ndef make_fork(n: int):\n"
         "    with ProcessPoolExecutor(1) as pool:\n"
         "        return compile_add(int(pool.submit((HERE / 'fork.txt').read_text).result()) + n)\n",
         written("fork.txt"),
+        "files: ways/fork.txt",
     ),
     "descriptor": Way(
         "def make_descriptor(n: int):\n    folder = os.open(HERE, os.O_RDONLY)\n"
         "    return compile_add(int(os.read(os.open('descriptor.txt', os.O_RDONLY, dir_fd=folder), 9)) + n)\n",
         written("descriptor.txt"),
+        "files: ways/descriptor.txt",
     ),
     "mapped": Way(
         "import numpy\ndef make_mapped(n: int):\n"
         "    return compile_add(int(numpy.memmap(HERE / 'mapped', mode='r')[0]) + n)\n",
         written("mapped"),
+        "files: ways/mapped",
     ),
     "script": Way(
         "import subprocess\ndef make_script(n: int):\n"
         "    return compile_add(int(subprocess.check_output([sys.executable, HERE / 'generator.py'])) + n)\n",
         written("generator.py", "print({})\n"),
+        "files: ways/generator.py",
     ),
     "spawned": Way(
         "def make_spawned(n: int):\n    into = str(HERE / 'spawned.out')\n"
@@ -194,25 +216,30 @@ WAYS = {
         "    assert os.waitpid(os.posix_spawnp('cp', words, {}), 0)[1] == 0\n"
         "    return compile_add(int(Path(into).read_text()) + n)\n",
         written("spawned.txt"),
+        "files: ways/spawned.txt, programs: cp",
     ),
     "walked": Way(
         "import subprocess\ndef make_walked(n: int):\n"
         "    return compile_add(len(subprocess.check_output(['find', HERE / 'walked', '-type', 'f']).split()) + n)\n",
         populated("walked"),
+        "files: ways/walked, programs: find",
     ),
     "resolved": Way(
         "def make_resolved(n: int):\n    return compile_add(int((HERE / 'current').resolve().name) + n)\n",
         linked("current"),
+        "files: ways/current",
     ),
     "program": Way(
         "def make_program(n: int):\n    return compile_add(5 * os.access(HERE / 'tool', os.X_OK) + n)\n",
         permitted("tool"),
+        "files: ways/tool",
     ),
     "supports": Way(
         "from precast.kernels import kernel\nMOST = int((HERE / 'most.txt').read_text())\n"
         "def supports(config, target):\n    return 'too large' if config['n'] > MOST else None\n"
         "@kernel(op='user.make_supports', supports=supports)\ndef make_supports(n: int):\n    return compile_add(n)\n",
         written("most.txt"),
+        "files: ways/most.txt",
     ),
     "asked": Way(
         "from precast.kernels import kernel\n"
@@ -220,6 +247,7 @@ WAYS = {
         "    return 'not now' if (HERE / 'refused').exists() and config['n'] > 1 else None\n"
         "@kernel(op='user.make_asked', supports=supports)\ndef make_asked(n: int):\n    return compile_add(n)\n",
         toggled("refused"),
+        "files: ways/refused",
     ),
 }
 VALUES = {name: [1, 2, 3] if name == "supports" else [1, 2] if name == "asked" else [1] for name in WAYS}

@@ -1,0 +1,139 @@
+"""The world of a compilation: how a process is closed, so that it finds only what its closure names.
+
+By a new root in memory where the kernel allows namespaces; else by Landlock; else not at all, and then only requests of
+Python code are refused. A worker closes itself coarsely before it imports anything, and the processes that it forks for
+the modules of kernels close themselves again, each to the closure of its kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import precast
+from precast.build import interpreter
+from precast.build.child.closed import landlock
+from precast.build.child.closed.new_root import NewRoot
+from precast.build.child.closed.refusals import Refusals
+from precast.build.disk.scratch import scratch_folder
+from precast.build.inputs.module_finder import SITES
+
+By = Literal["namespaces", "landlock", "none"]
+VARIABLE = "PRECAST_CLOSED_BY"
+"""For tests: the best means that a process may use."""
+_HOME = "/home/precast"
+_SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+_ALWAYS = ("/proc", "/dev")  # for Landlock; a new root has parts of them
+
+
+@dataclass(slots=True)
+class World:
+    """How a process is closed, and what all its closures have in common."""
+
+    by: By
+    system: tuple[str, ...]
+    own: tuple[str, ...]
+    sites: tuple[str, ...]
+    search: tuple[str, ...]
+
+    @classmethod
+    def begin(cls, search: Iterable[str]) -> World:
+        """Close this process to what any closure may have. It must be called before anything starts a thread."""
+        best = os.environ.pop(VARIABLE, "namespaces")
+        world = cls(
+            by="namespaces",
+            system=(*_SYSTEM, *_interpreter(), *_libraries()),
+            own=tuple(_precast()),
+            sites=tuple(dict.fromkeys(folder for folder in sys.path if os.path.basename(folder) in SITES)),
+            search=tuple(search),
+        )
+        if best == "namespaces":
+            try:
+                world._enter_coarsely()
+                return world
+            except OSError:  # this kernel does not let this user
+                pass
+        world.by = "landlock" if best != "none" and landlock.version() else "none"
+        _SCRATCH.append(scratch_folder(Path(tempfile.gettempdir()), "precast-scratch-"))
+        folder = _SCRATCH[-1].__enter__()  # the next build removes it, when this process does not lock it any more
+        (folder / "home").mkdir()
+        _use_folders(str(folder / "home"), str(folder))
+        os.chdir("/")
+        return world
+
+    def close(self, closure: Mapping[str, Any], *, again: bool = False) -> Refusals:
+        """Close this process to one closure. ``again`` is for a second compilation: what a kernel can learn about its
+        machine, as far as it can be changed, is then different."""
+        if self.by == "namespaces":
+            self._enter(closure, "again" if again else "precast")
+        elif self.by == "landlock":
+            listed = [*self.search, *self.sites, *(folder for folder in sys.path if folder)]
+            landlock.restrict(self._readable(closure), listed)
+        os.umask(0o022)
+        os.environ["PATH"] = ":".join(dict.fromkeys([*map(os.path.dirname, closure["programs"]), "/usr/bin", "/bin"]))
+        if again:
+            _perturb()
+        return Refusals(None if self.by == "namespaces" else self._readable(closure), closure["programs"]).install()
+
+    def _readable(self, closure: Mapping[str, Any]) -> list[str]:
+        temporary = [tempfile.gettempdir()]
+        parts = (closure[name] for name in ("installed", "declared", "sources", "programs"))
+        return [*self.system, *self.own, *_ALWAYS, *temporary, *(path for part in parts for path in part)]
+
+    def _enter_coarsely(self) -> None:
+        root = NewRoot()
+        for path in (*self.system, *self.own, *sys.path, *self.search):
+            if path:
+                root.add(path)
+        root.enter("precast", keep_host=True)
+        _use_folders(_HOME, "/tmp")
+
+    def _enter(self, closure: Mapping[str, Any], name: str) -> None:
+        root = NewRoot()
+        for path in self.system:
+            root.add(path, read_only=True)
+        for folder in (*self.sites, os.path.join(interpreter.STANDARD, "site-packages")):
+            root.hide(folder)
+        for path in (*closure["installed"], *self.own, *closure["programs"]):
+            root.add(path, read_only=True)
+        for path in (*closure["declared"], *closure["sources"]):
+            root.copy(path)
+        root.enter(name)
+
+
+def _interpreter() -> Iterable[str]:
+    """The interpreter, its standard library, and what it reads when it starts."""
+    yield from (sys.executable, os.path.realpath(sys.executable))
+    yield os.path.dirname(interpreter.STANDARD)
+    yield os.path.join(sys.prefix, "pyvenv.cfg")
+
+
+def _libraries() -> Iterable[str]:
+    return (folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder.startswith("/"))
+
+
+def _precast() -> Iterable[str]:
+    """The folders of precast itself, which may be links of a checkout."""
+    for folder in precast.__path__:
+        yield from (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+
+
+def _use_folders(home: str, temporary: str) -> None:
+    os.environ |= {"HOME": home, "TMPDIR": temporary}
+    tempfile.tempdir = None
+
+
+def _perturb() -> None:
+    """Move what is allocated next, and allow one processor only."""
+    _KEPT.extend(bytearray(size) for size in range(1, 6000, 7))
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+_KEPT: list[bytearray] = []
+_SCRATCH: list[AbstractContextManager[Path]] = []  # kept: at its end, a folder is removed

@@ -1,1 +1,0 @@
-"""Observation of what a compilation reads: files, modules, variables, the clock and randomness."""

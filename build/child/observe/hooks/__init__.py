@@ -1,1 +1,0 @@
-"""The hooks of the observer: each watches one kind of request, and reports it."""

@@ -1,0 +1,82 @@
+"""Closures: the inputs of a compilation by names that are valid anywhere, and what moved while it compiled."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from precast.build.compile.outcome import sampled
+from precast.build.errors import ChangedInputError
+from precast.build.inputs.closure import declared_input
+from tests.helpers.inputs.project import Project
+from tests.helpers.variants import variant
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = Project(tmp_path / "project")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(made.site)])
+    made.write({"kernel.py": "import acme, helper\n", "helper.py": "", "tiles.json": "1", "tables/a": "1"})
+    made.install("acme", "1.0", {"acme/__init__.py": ""})
+    made.declared = tuple(declared_input("files", text, made.search) for text in ("tiles.json", "tables", "none"))
+    return made
+
+
+def test_the_inputs_have_the_same_names_and_values_elsewhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = project.inputs().answers
+    names = {name for name in first if not name.startswith("distribution:") or name == "distribution:acme"}
+    assert names == {
+        "python", "file:search/kernel.py", "file:search/helper.py", "file:search/tiles.json", "folder:search/tables",
+        "file:search/none", "distribution:acme",
+    }  # fmt: skip
+    assert first["file:search/none"] is None
+    project.folder.rename(tmp_path / "moved")
+    moved = Project(tmp_path / "moved")
+    moved.declared = tuple(declared_input("files", text, moved.search) for text in ("tiles.json", "tables", "none"))
+    monkeypatch.setattr(sys, "path", [*sys.path[:-1], str(moved.site)])
+    assert moved.inputs().answers == first
+
+
+def link(project: Project) -> None:
+    (project.search / "none").symlink_to("nowhere")
+
+
+MOVES: dict[str, Callable[[Project], object]] = {
+    "file:search/kernel.py": lambda p: p.write({"kernel.py": "import acme, helper  # again\n"}),
+    "file:search/tiles.json": lambda p: p.write({"tiles.json": "2"}),
+    "folder:search/tables": lambda p: p.write({"tables/b": "2"}),
+    "file:search/none": link,
+    "distribution:acme": lambda p: p.install("acme", "1.0", {"acme/__init__.py": "x = 1\n"}),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_what_moves_while_a_variant_compiles_is_an_error(name: str, project: Project) -> None:
+    """What was read before is recorded as it was, and must still be so at the end."""
+    closures, closure = project.closures(), project.closure()
+    closures.inputs(closure)
+    MOVES[name](project)
+    with pytest.raises(ChangedInputError, match=f"{name} changed during the build: build again"):
+        closures.inputs(closure)
+
+
+def test_a_file_that_is_written_again_with_the_same_content_has_not_moved(project: Project) -> None:
+    closures, closure = project.closures(), project.closure()
+    before = closures.inputs(closure)
+    project.write({"tiles.json": "1"})
+    os.utime(project.search / "tiles.json", (1, 1))
+    assert closures.inputs(closure) == before
+
+
+def test_some_variants_are_compiled_twice() -> None:
+    """One of a function with many variants, else one of all; whichever order they are in."""
+    many = [variant(number) for number in range(20)]
+    (one,) = sampled(many)
+    assert sampled(many[::-1]) == {one} and one in {each.identity for each in many}
+    assert len(sampled(many[:2])) == 1 and sampled([]) == frozenset()
