@@ -7,7 +7,7 @@ import re
 
 from precast.emulator.launch import Launch
 
-# Of CUDA's programming guide, "Technical Specifications per Compute Capability".
+# From CUDA's programming guide, "Technical Specifications per Compute Capability".
 _MOST_GRID = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 _MOST_BLOCK = (1024, 1024, 64)
 _MOST_THREADS = 1024
@@ -24,7 +24,7 @@ def launch_problem(launch: Launch, target: str, static_shared: int) -> str | Non
     launch
         The launch.
     target
-        That of the PTX, such as ``sm_90a``. Of one that is not in the table, shared memory is not checked.
+        That of the PTX, such as ``sm_90a``. For one that is not in the table, shared memory is not checked.
     static_shared
         The bytes of shared memory that the kernel itself declares.
 
