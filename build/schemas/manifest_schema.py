@@ -99,11 +99,14 @@ def _arguments() -> Schema:
     }
 
 
+_PROGRAM = re.compile(r"[^/\0]{1,255}")
+
+
 def _inputs() -> Schema:
     fields = {
         "files": one_or_more(line(), "Files and folders, relative to the manifest."),
         "variables": one_or_more(text_of(NAME), "Variables of the environment of the build."),
-        "programs": one_or_more(line(), "Programs that the kernel starts, by name."),
+        "programs": one_or_more(text_of(_PROGRAM), "Programs that the kernel starts, by name."),
         "packages": one_or_more(line(), "Installed distributions that no import statement names."),
     }
     described = {"description": "What the kernel reads beside its modules; nothing else is there."}

@@ -40,7 +40,7 @@ class FakeWorker:
         profile: object,
         *,
         memory: int,
-        rules: object,
+        closures: object,
         warm_up: bool,
     ) -> None:
         self.pid = len(self.made) + 1
@@ -51,6 +51,9 @@ class FakeWorker:
 
     def ready(self, seconds: float) -> None:
         pass
+
+    def with_closure(self, request: Message) -> Message:
+        return request
 
     def send(self, request: Message) -> None:
         self.sent.append(request.header["config"]["n"])

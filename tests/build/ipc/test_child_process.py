@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.inputs.closure import Closures, reads_of
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -47,7 +48,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     made: list[ChildProcess] = []
 
     def go(*, memory: int = 0, target: str = "sm_90a") -> ChildProcess:
-        settings = {"target": target, "search": [str(tmp_path)]}
+        reads = [reads_of(f"{name}:f", ["program:sh"]) for name in MODULES]
+        closure = Closures.here([tmp_path]).of(reads)
+        settings = {"target": target, "search": [str(tmp_path)], "closure": closure.to_json()}
         environment = child_environment(os.environ, target=SM90A)
         made.append(
             ChildProcess("describer_main", name="child", settings=settings, environment=environment, memory=memory)
@@ -216,10 +219,13 @@ def test_no_descriptor_is_left_open(start: Start, monkeypatch: pytest.MonkeyPatc
 
 PARENT = """
 import os, time
+from pathlib import Path
+from precast.build.inputs.closure import Closures, reads_of
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
-settings = {"target": "sm_90a", "search": [os.getcwd()]}
+closure = Closures.here([Path.cwd()]).of([reads_of("waits:f")])
+settings = {"target": "sm_90a", "search": [os.getcwd()], "closure": closure.to_json()}
 child = ChildProcess("describer_main", name="child", settings=settings, environment=child_environment(os.environ))
 child.ready()
 child.send(Message({"describe": [{"op": "acme.x", "source": "waits:f"}]}))

@@ -40,7 +40,7 @@ BEYOND = {
     "no_such_folder", "path_variable_not_set", "key_in_config_and_tuned", "no_targets",
     "call_tensor_of_unknown_dtype", "call_name_without_value", "call_name_within_text",
     "call_key_that_no_argument_names", "call_strides_of_another_rank", "script_that_is_not_there",
-    "problem_size_twice", "too_many_problems",
+    "problem_size_twice", "too_many_problems", "inputs_variable_of_precast",
 }  # fmt: skip
 
 

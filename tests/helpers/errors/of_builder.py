@@ -13,7 +13,7 @@ from precast.build.compile.cluster import Cluster
 from precast.build.disk.scratch import write_atomically
 from precast.build.errors import Location, UndeclaredInput, UnsteadyKernel
 from precast.build.gpu.profile import profile_of
-from precast.build.inputs.closure import Closures
+from precast.build.inputs.closure import Closure, Closures, reads_of
 from precast.build.inputs.sources import source_digest
 from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
@@ -84,9 +84,13 @@ def manifest(stage: Stage) -> object:
     return parse_manifest(text.encode(), Path("mine.yaml"))
 
 
+def _closure(stage: Stage) -> Closure:
+    return Closures.here([stage.folder]).of([reads_of("mine:norm")])
+
+
 def describe(stage: Stage) -> object:
     stage.write("mine.py", "import os\nos.abort()\n")
-    with describing([stage.folder], SM90A, closure=Closures.here([stage.folder]).of([])) as child:
+    with describing([stage.folder], SM90A, closure=_closure(stage)) as child:
         return child.describe([KernelRef("mine.norm", "mine:norm")])
 
 
@@ -172,7 +176,7 @@ def lost(stage: Stage) -> object:
 
 def child_lost(stage: Stage) -> object:
     stage.write("mine.py", "import os\nos.kill(os.getpid(), 9)\n")
-    settings = {"target": str(SM90A), "search": [str(stage.folder)]}
+    settings = {"target": str(SM90A), "search": [str(stage.folder)], "closure": _closure(stage).to_json()}
     environment = child_environment(os.environ, target=SM90A)
     child = ChildProcess("describer_main", name="describing process", settings=settings, environment=environment)
     try:

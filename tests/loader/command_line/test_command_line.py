@@ -41,7 +41,7 @@ def test_list_with_filters(capsys: pytest.CaptureFixture[str]) -> None:
         (["explain", "scale", "dtype=bfloat17", "--target", "sm_90a"], 2, "'bfloat17' is not a dtype"),
         (["explain", "scale", "dtype=bf16", "--problem", "m=x", "--target", "sm_90a"], 2, "m=x is not a size"),
         (["explain", "scale", "dtype=bf16", "--target", "sm90"], 2, "write it like 'sm_90a'"),
-        (["error", "PCL77"], 2, "did you mean 'PCL07'?"),
+        (["error", "PCL77"], 2, "did you mean 'PCL17'?"),
     ],
 )
 def test_a_wrong_request_is_one_line_with_its_code(

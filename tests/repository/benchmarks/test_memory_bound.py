@@ -68,11 +68,11 @@ def test_a_kernel_has_every_peer_and_losses_are_named(pages: ModuleType) -> None
     (line,) = [line for line in lines if line.startswith("| `rmsnorm`")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["`rmsnorm`: hidden 4096", "rows 16, 1", "13422", "0.95", "2.83", "0.90", "1.20", "1.00"]
-    assert "2 sizes move 64 MB or more: 1 of them reach 0.92 of a copy or more,\nthe lowest 0.76." in text
+    assert "2 sizes move 64 MB or more: 1 of them reach 0.92 of a copy's speed or\nmore, the lowest 0.76." in text
     assert "Below 0.92: `softmax` 4096 rows 16 0.76." in text
-    assert "- torch.compile: 0.90 in the geometric mean of 1 size.\n" in text
+    assert "- torch.compile: ours runs at 0.90 times its speed (geometric mean of 1 size)\n" in text
     assert "slower by more than 3% at 1: `rmsnorm` 4096 rows 16 0.90." in text
-    assert "- quack: 2.19 in the geometric mean of 2 sizes." in text
+    assert "- quack: ours runs at 2.19 times its speed (geometric mean of 2 sizes)" in text
     assert text.count("3% at 0: none.") == 3, "a peer that is as fast is not a loss"
 
 
