@@ -26,7 +26,7 @@ class InputAnswers:
     """The values of one build. Each is read once, so that all variants use the same moment.
 
     >>> answers = InputAnswers(Roots.here([]))
-    >>> answers.answer("file:/proc/nowhere"), answers.answer("program:no-such-program")
+    >>> answers.answer("file:/etc/precast/no-such-file"), answers.answer("program:no-such-program")
     (None, None)
     """
 

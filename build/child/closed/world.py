@@ -26,7 +26,7 @@ from precast.build.inputs.module_finder import SITES
 
 By = Literal["namespaces", "landlock", "none"]
 VARIABLE = "PRECAST_CLOSED_BY"
-"""For tests: the best means that a process may use."""
+"""The best means by which a process is closed: ``landlock`` or ``none``; by default whatever this kernel has."""
 _HOME = "/home/precast"
 _SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 _ALWAYS = ("/proc", "/dev")  # for Landlock; a new root has parts of them

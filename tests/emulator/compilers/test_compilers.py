@@ -17,7 +17,7 @@ import pytest
 
 from precast.emulator import Launch, Memory, Options, Result, emulate
 
-HERE = Path(__file__).parent / "compilers"
+HERE = Path(__file__).parent
 RANDOM = np.random.default_rng(0)
 N = 1000
 
