@@ -14,7 +14,7 @@ import pytest
 from tests.gpu.upstream.suites import SUITES, Suite
 from tests.gpu.upstream.table import read, render
 
-GPU_TESTS = Path(__file__).resolve().parents[3] / "gpu"
+GPU_TESTS = Path(__file__).resolve().parents[2] / "gpu"
 LIBRARY = """
 def compile(added):
     import cutlass.cute
