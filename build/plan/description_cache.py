@@ -167,7 +167,9 @@ class DescriptionCache:
 
     def _child(self, where: _Surroundings) -> Describer:
         if where not in self._children:
-            closure = self._closures.of(self._reads.get(where, ()))
+            # A variant's variables have facts of its target filled in, so that no description was made with them.
+            alike = [reads for other, many in self._reads.items() if other.inputs == where.inputs for reads in many]
+            closure = self._closures.of(self._reads.get(where, alike))
             child = describing(self._search, self._target, closure=closure, env=dict(where.env))
             self._children[where] = self._stack.enter_context(child)
         return self._children[where]

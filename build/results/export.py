@@ -15,7 +15,7 @@ from pathlib import Path
 
 from precast.build.compile.outcome import Failed, outcome_of, request_for
 from precast.build.compile.worker import Worker
-from precast.build.disk.scratch import temporary_folder, write_output
+from precast.build.disk.scratch import write_output
 from precast.build.errors import Location, ObjectError, StoreError
 from precast.build.gpu.gpu_table import Fact
 from precast.build.gpu.profile import Profile, parse_answers, profile_of
@@ -162,28 +162,22 @@ def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None
 def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None) -> _Rebuilt:
     """Compile the variant again, with its PTX."""
     variant = _variant(op, artifact, plan)
-    with temporary_folder() as folder:
-        env = {**variant.env, "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(folder)}
-        worker = Worker(variant.target, env, plan.search if plan else (), _profile(artifact))
-        try:
-            worker.send(Message(request_for(variant, _SECONDS)))
-            outcome = outcome_of(variant, worker.receive(_SECONDS), worker.output)
-        except ChildLost as lost:
-            raise ObjectError(f"compiling it again failed: {lost}") from None
-        finally:
-            worker.close()
-        if isinstance(outcome, Failed):
-            raise ObjectError(
-                f"compiling it again failed: {outcome.reason}; "
-                "if the module is your own, name its manifest with --manifest"
-            )
-        ptx = tuple(path.read_bytes() for path in sorted(Path(folder).glob("*.ptx")))
+    worker = Worker(variant.target, variant.env, plan.search if plan else (), _profile(artifact))
+    try:
+        worker.send(worker.with_closure(Message(request_for(variant, _SECONDS))))
+        outcome = outcome_of(variant, worker.receive(_SECONDS), worker.output)
+    except ChildLost as lost:
+        raise ObjectError(f"compiling it again failed: {lost}") from None
+    finally:
+        worker.close()
+    if isinstance(outcome, Failed):
+        raise ObjectError(
+            f"compiling it again failed: {outcome.reason}; "
+            "if the module is your own, name its manifest with --manifest"
+        )
     (rebuilt,) = (item for item in outcome.objects if item.op == op)
     cubins = tuple(cubin.code for cubin in read_cubins(toolchain, rebuilt.code))
-    if len(outcome.objects) > 1:
-        # The compiler names a file after its kernel, and the parts of one function may share kernels.
-        ptx = tuple(text for text in ptx if any(r.kernel.encode() in text for r in artifact.resources))
-    return _Rebuilt(rebuilt.code, ptx, cubins)
+    return _Rebuilt(rebuilt.code, (rebuilt.ptx,) if rebuilt.ptx else (), cubins)
 
 
 def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:

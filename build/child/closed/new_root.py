@@ -21,7 +21,9 @@ HOST = "/.host"
 _AT = "/sys"  # a folder of every system, whose content no compilation needs
 _OLD = "/.old"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_FOLDERS = ("/dev/shm", "/tmp", "/sys", "/home/precast")
+TEMPORARY = "/tmp/precast"
+"""Where temporary files go: a folder of its own, so that code which empties it leaves sources that are below /tmp."""
+_FOLDERS = ("/dev/shm", TEMPORARY, "/sys", "/home/precast")
 # Facts of this machine and this moment: they are empty for all compilations.
 _FACTS = ("cpuinfo", "meminfo", "loadavg", "uptime", "version", "stat", "vmstat", "partitions", "sys/kernel/osrelease")
 _NAMES = calls.NEW_MOUNTS | calls.NEW_NETWORK | calls.NEW_NAME | calls.NEW_IPC

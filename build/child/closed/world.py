@@ -19,7 +19,7 @@ from typing import Any, Literal
 import precast
 from precast.build import interpreter
 from precast.build.child.closed import landlock
-from precast.build.child.closed.new_root import NewRoot
+from precast.build.child.closed.new_root import TEMPORARY, NewRoot
 from precast.build.child.closed.refusals import Refusals
 from precast.build.disk.scratch import scratch_folder
 from precast.build.inputs.module_finder import SITES
@@ -92,7 +92,7 @@ class World:
             if path:
                 root.add(path)
         root.enter("precast", keep_host=True)
-        _use_folders(_HOME, "/tmp")
+        _use_folders(_HOME, TEMPORARY)
 
     def _enter(self, closure: Mapping[str, Any], name: str) -> None:
         root = NewRoot()

@@ -36,7 +36,9 @@ class PtxKeeper:
             if option.value and option.dump_path in map(str, self._paths):
                 option.value = False  # by this function, for an earlier kernel: some of its callers share the options
             result = apply(self_, *args, **kwargs)
-            if self._folder is not None and not (option.value and option.full_ptx_path):
+            # The author's own folder is used if it exists for the compilation, which is closed to most of them.
+            mine = option.value and option.full_ptx_path and Path(option.full_ptx_path).parent.is_dir()
+            if self._folder is not None and not mine:
                 self._paths.append(self._folder / str(len(self._paths)))
                 option.value, option.dump_path = True, str(self._paths[-1])
                 option.full_ptx_path = ""  # else the compiler reads it, and that counts as a read of the author's code

@@ -46,19 +46,19 @@ def made(host):
     return cute.compile(host, *tensors, options="--enable-tvm-ffi")
 
 
-def problems(config):
+def sizes(config):
     return [{"n": 1000}]
 
 
-def inputs(config, problem, *, device, seed):
+def drawn(config, problem, *, device, seed):
     return {name: torch.ones(problem["n"], device=device) for name in ("x", "out")}
 
 
-def reference(config, values):
+def doubled(config, values):
     return {"out": values["x"] * 2}
 
 
-@kernel(op="right", outputs=["out"], problems=problems, inputs=inputs, reference=reference)
+@kernel(op="right", outputs=["out"], problems=sizes, inputs=drawn, reference=doubled)
 def right():
     return made(host)
 
@@ -73,7 +73,7 @@ def unreferenced():
     return made(host)
 
 
-@kernel(op="raising", outputs=["out"], problems=problems, inputs=inputs, reference=lambda c, v: {"out": v["y"]})
+@kernel(op="raising", outputs=["out"], problems=sizes, inputs=drawn, reference=lambda c, v: {"out": v["y"]})
 def raising():
     return made(host)
 
