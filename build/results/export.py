@@ -172,8 +172,7 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
         worker.close()
     if isinstance(outcome, Failed):
         raise ObjectError(
-            f"compiling it again failed: {outcome.reason}; "
-            "if the module is your own, name its manifest with --manifest"
+            f"compiling it again failed: {outcome.reason}; if the module is your own, name its manifest with --manifest"
         )
     (rebuilt,) = (item for item in outcome.objects if item.op == op)
     cubins = tuple(cubin.code for cubin in read_cubins(toolchain, rebuilt.code))
