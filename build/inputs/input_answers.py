@@ -15,7 +15,7 @@ from precast.build.inputs.contents import Contents
 from precast.build.inputs.inputs import Inputs, parse_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.roots import Roots
-from precast.build.inputs.stamp import Stamp, stamp_of
+from precast.build.inputs.stamp import stamp_of
 from precast.loader.contract.format.config import canonical
 
 _USUAL_STARTUP = ("_virtualenv.pth", "distutils-precedence.pth")
@@ -38,7 +38,7 @@ class InputAnswers:
         self._lock = threading.RLock()  # each value is read once, by one thread
         self._answers: dict[str, str | None] = {}
         self._digests: dict[tuple[str, ...], str] = {}
-        self._stamps: dict[str, Stamp | None] = {}
+        self._stamps: dict[str, tuple[int, ...] | None] = {}
         self._kinds: dict[str, Callable[[str], str | None]] = {
             "file": self._file,
             "folder": self._folder,
@@ -111,9 +111,11 @@ class InputAnswers:
         self._stamps[name] = self._list_stamp(name)
         return self.installation.answer(name)
 
-    def _list_stamp(self, name: str) -> Stamp | None:
-        """The stamp of a distribution's list of files; None if it is not installed."""
-        return stamp_of(self.installation.metadata_file(name)) if self.installation.version(name) else None
+    def _list_stamp(self, name: str) -> tuple[int, ...] | None:
+        """The stamp of a distribution's list of files; None if it is not installed. Without the time of the last change
+        of these facts: an environment that is made of hard links to these files changes it, and nothing else."""
+        stamp = stamp_of(self.installation.metadata_file(name)) if self.installation.version(name) else None
+        return None if stamp is None else stamp[:3]
 
     def _program(self, name: str) -> str | None:
         file = self.program_file(name)

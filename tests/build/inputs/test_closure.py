@@ -74,6 +74,14 @@ def test_a_file_that_is_written_again_with_the_same_content_has_not_moved(projec
     assert closures.inputs(closure) == before
 
 
+def test_an_environment_of_hard_links_is_no_change(project: Project) -> None:
+    closures, closure = project.closures(), project.closure()
+    before = closures.inputs(closure)
+    record = project.site / "acme-1.0.dist-info" / "RECORD"
+    os.link(record, project.folder / "elsewhere")
+    assert closures.inputs(closure) == before
+
+
 def test_some_variants_are_compiled_twice() -> None:
     """One of a function with many variants, else one of all; whichever order they are in."""
     many = [variant(number) for number in range(20)]
