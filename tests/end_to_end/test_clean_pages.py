@@ -70,7 +70,6 @@ NOT_RUN = {
     ],
     "faults in large kernels: tests/emulator": ["python benchmarks/emulation_faults.py"],
     "tests/build/scaffold/test_recipe.py runs it": ["bash ci/recipe"],
-    "cargo: tests/build/native": ["cd examples/rust"],
 }  # fmt: skip
 """The starts of lines, by the reason why they are not run here."""
 NEEDS_GPU = ("precast verify", "precast bench", "precast tune measure")
