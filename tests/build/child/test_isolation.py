@@ -101,11 +101,17 @@ def test_what_a_variant_starts_ends_with_it_and_answers_nothing(tmp_path: Path) 
     assert not sleepers(mark)
 
 
-def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_does_not_remove(tmp_path: Path) -> None:
+NOT_CLOSED = {"PRECAST_CLOSED_BY": "none"}  # so that the test sees what a process writes
+
+
+@pytest.mark.parametrize("by", [{}, NOT_CLOSED], ids=["closed", "not closed"])
+def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_does_not_remove(
+    tmp_path: Path, by: dict[str, str]
+) -> None:
     mark, scratch = "987652", tmp_path / "tmp"
     scratch.mkdir()
     module(tmp_path, "starting", STARTING.replace("MARK", mark))
-    place = environment(tmp_path / "store", TMPDIR=str(scratch))
+    place = environment(tmp_path / "store", TMPDIR=str(scratch), **by)
     mine = manifest(tmp_path, {"starting:copied": list(range(8)), "starting:waiting": [1]}, inputs=SLEEP)
     build = subprocess.Popen(
         command("build", mine, "-o", tmp_path / "cache", "-j", 2), env=place, start_new_session=True,
@@ -120,14 +126,13 @@ def test_a_build_that_is_killed_leaves_no_process_and_no_file_that_the_next_one_
         os.kill(build.pid, signal.SIGKILL)
         build.wait()
     assert gone(mark)
-    assert [path.name for path in scratch.iterdir() if path.name.startswith("precast")]
+    (scratch / "precast-scratch-of-one-killed").mkdir()
     mine = manifest(tmp_path, {"starting:copied": [100]})
-    done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", TMPDIR=str(scratch))
+    done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", TMPDIR=str(scratch), **by)
     assert done.returncode == 0, done.stderr
     assert not [path.name for path in scratch.iterdir() if path.name.startswith("precast")]
 
 
-NOT_CLOSED = {"PRECAST_CLOSED_BY": "none"}  # so that the test sees what a process writes
 IMPORTING = """
 from precast.kernels import kernel
 
