@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 from precast.build.errors import ToolError
+from precast.build.satellites import satellite
 from precast.kernels.authoring.extras import installing
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
 _SEAM = (
-    "precast.build.child.attached.seam",
+    "precast.attach.builder.child.seam",
     "precast.kernels.adapters.fake_tensors",
     "precast.attach.seams.hooks",
     "precast.attach.recordings.key_reader",
@@ -60,5 +60,4 @@ def seam_modules(library: str) -> Iterator[str]:
     True
     """
     yield from (name for name, digest in seam_digests(library).items() if digest is not None)
-    # Imported by its name: other kernels are built without what the extra attach brings.
-    yield importlib.import_module("precast.attach.library").library_named(library).package
+    yield satellite("precast.attach.library").library_named(library).package

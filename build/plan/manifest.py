@@ -82,7 +82,7 @@ def environment_of(env: Mapping[str, str]) -> Environment:
 class Entry:
     """One item of ``kernels``. ``source`` is ``module:function``, or None for a registered op.
 
-    An entry with a ``program`` has neither: ``precast.build.attached.program_recorder`` replaces it by entries of the
+    An entry with a ``program`` has neither: ``precast.attach.builder.program_recorder`` replaces it by entries of the
     kernels that the program requests.
 
     ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes: values are checked against the

@@ -18,7 +18,6 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, size
-from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
 
@@ -40,11 +39,11 @@ def command(
     engine_option: options.EngineOption = None,
 ) -> None:
     if engine is not None:
-        from precast.build.attached.recorded_run import engine_words
-        from precast.cli.shared.engine_check import check_engine
+        from precast.build.satellites import satellite
 
-        words = engine_words(engine, model, tensor_parallel, engine_option or ())
-        raise typer.Exit(check_engine(words, paths or [], (target or [own_target("check for")])[0]))
+        check = satellite("precast.attach.builder.engine_check").check_engine
+        options_of = {"tensor_parallel": tensor_parallel, "options": engine_option or ()}
+        raise typer.Exit(check(engine, model, paths or [], target=target[0] if target else None, **options_of))
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions

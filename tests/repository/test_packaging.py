@@ -278,8 +278,9 @@ def test_engines_find_the_plug_in(made: dict[str, Path]) -> None:
     wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_attach"))
     points = ConfigParser()
     points.read_string(wheel.read(f"precast_attach-{VERSION}.dist-info/entry_points.txt").decode())
-    assert points.sections() == ["sglang.srt.plugins", "vllm.general_plugins"]
-    for group in points.sections():
+    engines = ["sglang.srt.plugins", "vllm.general_plugins"]
+    assert points.sections() == ["precast.adapters", *engines]
+    for group in engines:
         (point,) = (EntryPoint(name, value, group) for name, value in points.items(group))
         assert point.name == "precast" and point.load() is plugin
 

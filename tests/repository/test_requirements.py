@@ -22,8 +22,11 @@ NEWER = {"annotationlib", "compression"}
 """Of the standard library of a newer Python than the oldest."""
 ABSENT_OR_THERE = {
     "loader": {"torch": "the caller's own", "hatchling": "when it is built"},
-    "attach": {"torch": "the attached program's own", "cutlass": "likewise", "hatchling": "when it is built"},
-    "build": dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
+    "attach": {
+        **{"torch": "the attached program's own", "cutlass": "likewise", "hatchling": "when it is built"},
+        **dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
+        "typer": "the builder's, whose commands are in attach/builder",
+    },
     "manifests": {"cute": "CUTLASS's examples, which the script puts on the path"},
 }
 """What a folder imports without requiring it, with the reason."""

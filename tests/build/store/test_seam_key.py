@@ -26,7 +26,7 @@ def test_the_code_that_runs_a_compile_function_counts() -> None:
     digests = seam_digests("quack")
     for module in (hooks, keys):
         assert digests[module.__name__] == hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
-    assert {"precast.build.child.attached.seam", "precast.attach.libraries.quack"} <= digests.keys()
+    assert {"precast.attach.builder.child.seam", "precast.attach.libraries.quack"} <= digests.keys()
     assert "precast.attach.libraries.flashinfer" not in digests
 
 

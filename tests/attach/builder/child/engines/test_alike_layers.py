@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from precast.build.child.attached.engines.alike_layers import run_alike_once
+from precast.attach.builder.child.engines.alike_layers import run_alike_once
 
 
 class Layer(torch.nn.Module):

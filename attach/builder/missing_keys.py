@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from precast.attach.builder.recorded_manifest import read_recorded_manifest
 from precast.attach.library import library_named
 from precast.attach.recordings.recording import Recorded
-from precast.build.attached.recorded_manifest import read_recorded_manifest
 from precast.build.cache.contents import CacheContents
 from precast.loader.contract.format.config import Config, to_value
 from precast.loader.resolve.candidate import same

@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from precast.build.child.attached.engines.alike_layers import run_alike_once
-from precast.build.child.attached.engines.batches import Batch, Limits, first_batches, representatives
-from precast.build.child.attached.engines.model_kernels import finish, meeting_place, options, requested, say, step
+from precast.attach.builder.child.engines.alike_layers import run_alike_once
+from precast.attach.builder.child.engines.batches import Batch, Limits, first_batches, representatives
+from precast.attach.builder.child.engines.model_kernels import finish, meeting_place, options, requested, say, step
 from precast.loader.contract.import_hook import after_import
 from precast.loader.errors import ConfigError
 

@@ -1,6 +1,6 @@
 """The process that records without a GPU: a program runs on tensors without memory, as if there were a GPU.
 
-``python -m precast.build.child.attached.record_main SETTINGS SCRIPT ...``, or ``... SETTINGS -m MODULE ...``: the
+``python -m precast.attach.builder.child.record_main SETTINGS SCRIPT ...``, or ``... SETTINGS -m MODULE ...``: the
 compile requests of attached libraries are recorded; nothing is compiled or launched. Tensors have shapes, strides and
 dtypes, and small ones that the program makes from values have these values. A program that reads any other value ends
 there; its recorded requests are kept.
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from precast.attach.attachment import Attachment
+from precast.attach.builder.child.engines.model_kernels import operator_failed
 from precast.attach.process import attach
-from precast.build.child.attached.engines.model_kernels import operator_failed
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.no_gpu import without_gpu

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.build.attached import program_recorder
-from precast.build.attached.program_recorder import record_programs
-from precast.build.attached.recorded_manifest import read_recorded_manifest
+from precast.attach.builder import program_recorder
+from precast.attach.builder.program_recorder import record_programs
+from precast.attach.builder.recorded_manifest import read_recorded_manifest
 from precast.build.disk.memo import Memo
 from precast.build.errors import ManifestError
 from precast.build.gpu.profile import Profiles

@@ -32,7 +32,7 @@ def engine_words(engine: str, model: Path | None, tensor_parallel: int, engine_o
         raise ConfigError(f"{config} is not a model's config.json: name that file, or the folder that has it")
     if find_spec(engine) is None:
         raise ConfigError(f"{engine} is not installed here: pip install {engine}, or record where it is")
-    module = f"precast.build.child.attached.engines.{engine}_model"
+    module = f"precast.attach.builder.child.engines.{engine}_model"
     return ["-m", module, str(config.absolute()), "--tensor-parallel", str(tensor_parallel), *engine_options]
 
 
@@ -71,7 +71,7 @@ def run_recorded(words: list[str], target: str | None, libraries: list[str], *, 
                 "without_compiler": without_compiler,
                 "engine": engine,
             }
-            head = ["precast.build.child.attached.record_main", json.dumps(settings)]
+            head = ["precast.attach.builder.child.record_main", json.dumps(settings)]
         else:
             named = [word for name in libraries for word in ("--library", name)]
             head = ["precast.attach", "--mode", "record", "--recording", str(file), *named]

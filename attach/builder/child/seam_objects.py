@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from precast.attach.builder.child.facts.kernel_facts import kernel_facts
 from precast.attach.library import library_named
 from precast.attach.recordings.provenance import FACTS, NATIVE_CALL, RETURNS
 from precast.attach.recordings.return_structure import structure_of
 from precast.build.child.compiler.capture import Caught
 from precast.build.child.compiler.select_objects import Refused
-from precast.build.child.facts.kernel_facts import kernel_facts
-from precast.build.child.facts.requests import Requests
+from precast.build.child.requests import Requests
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.contract.format.several_objects import MOST
 

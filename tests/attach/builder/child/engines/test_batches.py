@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from precast.build.child.attached.engines.batches import Batch, Limits, first_batches, representatives, steps
+from precast.attach.builder.child.engines.batches import Batch, Limits, first_batches, representatives, steps
 
 LIMITS = Limits(requests=64, tokens=4096, length=4096, page=32)
 

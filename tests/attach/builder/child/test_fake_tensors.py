@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._subclasses import fake_tensor
 
-from precast.build.child.attached import seam
+from precast.attach.builder.child import seam
 from precast.kernels.adapters.attention.library import tensor
 from precast.kernels.adapters.fake_tensors import fake_tensors
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+from precast.attach.builder.recorded_manifest import entry_values
 from precast.attach.guards import NotInstalled
 from precast.attach.library import SHIPPED, library_named
 from precast.attach.recordings.recording import Recorded
-from precast.build.attached.recorded_manifest import entry_values
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles
@@ -43,7 +43,7 @@ _NAME = "process that runs the program"
 _PRINTED = 2000
 _SECONDS = 300.0  # for one call or script
 # The code that decides what is recorded: when it changes, so may a recording.
-_READERS = ("precast.build.child.attached.program_main", "precast.attach.attachment", "precast.attach.seams.hooks")
+_READERS = ("precast.attach.builder.child.program_main", "precast.attach.attachment", "precast.attach.seams.hooks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ def _start(run: Run, closures: Closures) -> ChildProcess:
         reads = Reads(source=run.program.place, declared=run.entry.inputs, modules=libraries)
         closure = closures.of([reads]).to_json()
     child = ChildProcess(
-        "attached.program_main",
+        "precast.attach.builder.child.program_main",
         name=_NAME,
         settings={
             "profile": run.profile.to_json(),

@@ -66,8 +66,8 @@ def command(
         bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
     ] = False,
 ) -> None:
-    from precast.build.attached.recorded_manifest import manifest_of, read_recorded_manifest
-    from precast.build.attached.recorded_run import ended, engine_words, read_runs, run_recorded
+    from precast.attach.builder.recorded_manifest import manifest_of, read_recorded_manifest
+    from precast.attach.builder.recorded_run import ended, engine_words, read_runs, run_recorded
 
     if engine is not None:
         if program:

@@ -1,4 +1,4 @@
-"""The engine check: which kernels an engine requests without a GPU, and no recording and no cache has."""
+"""The engine check of ``precast check``: kernels that an engine requests, and that no recording and no cache has."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from pathlib import Path
 
 import typer
 
-from precast.build.attached.missing_keys import kernels_of, missing_of
-from precast.build.attached.recorded_run import ended, run_recorded
+from precast.attach.builder.missing_keys import kernels_of, missing_of
+from precast.attach.builder.recorded_run import ended, engine_words, run_recorded
 from precast.cli.shared.output import count, print_message
+from precast.cli.shared.own_target import own_target
 from precast.loader.contract.format.config import canonical
 
 
-def check_engine(words: list[str], paths: Sequence[Path], target: str) -> int:
+def check_engine(
+    engine: str,
+    model: Path | None,
+    paths: Sequence[Path],
+    *,
+    target: str | None,
+    tensor_parallel: int,
+    options: Sequence[str],
+) -> int:
     """Start an engine, list the keys that it requests and none of the files and caches has, and return the status."""
+    words = engine_words(engine, model, tensor_parallel, options)
     if not paths:
         raise typer.BadParameter("name a recording or a cache, or several of them")
     held = [kernel for path in paths for kernel in kernels_of(path)]
-    run = run_recorded(words, target, [], engine=True)
+    run = run_recorded(words, target or own_target("check for"), [], engine=True)
     missing = missing_of(run.recorded, held)
     for kernel in missing:
         print(f"missing: {kernel.compile}@{kernel.library} with {canonical(dict(kernel.config)).decode()}")

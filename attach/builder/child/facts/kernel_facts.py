@@ -23,14 +23,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from precast.attach.builder.child.facts.object_state import attributes_of, attributes_of_class
+from precast.attach.builder.child.facts.reach import Reach, reach_of
+from precast.attach.builder.child.facts.steady_globals import is_steady, origin_of
 from precast.attach.fact_check import source_digest
 from precast.attach.guards import folder_of
 from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
 from precast.attach.seams.compile_sites import function_of
-from precast.build.child.facts.object_state import attributes_of, attributes_of_class
-from precast.build.child.facts.reach import Reach, reach_of
-from precast.build.child.facts.requests import Request
-from precast.build.child.facts.steady_globals import is_steady, origin_of
+from precast.build.child.requests import Request
 from precast.build.inputs.closure import named_modules
 from precast.build.inputs.sources import is_below
 

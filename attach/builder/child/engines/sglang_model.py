@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from precast.build.child.attached.engines.model_kernels import finish, options, say, step
+from precast.attach.builder.child.engines.model_kernels import finish, options, say, step
 from precast.loader.errors import ConfigError
 
 _HOOK = "precompile_kernels_after_loading"

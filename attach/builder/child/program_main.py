@@ -1,6 +1,6 @@
 """The process that runs a program of a manifest without a GPU: calls with sample tensors, or a script.
 
-``precast.build.attached.program_recorder`` starts it. The compile requests of attached libraries are recorded; nothing
+``precast.attach.builder.program_recorder`` starts it. The compile requests of attached libraries are recorded; nothing
 is compiled or launched.
 """
 
@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from precast.attach.builder.child.record_main import record_without_gpu, run_program
 from precast.attach.recordings.key_reader import decode
-from precast.build.child.attached.record_main import record_without_gpu, run_program
 from precast.build.child.author_traceback import author_frames, author_traceback
 from precast.build.child.closed.refusals import explained
 from precast.build.child.closed.world import World

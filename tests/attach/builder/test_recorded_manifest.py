@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precast.attach.builder.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.attach.recordings.recording import Recorded
-from precast.build.attached.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.build.errors import ManifestError
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import parse_manifest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from precast.attach.builder.missing_keys import held_as, kernels_of, missing_of
 from precast.attach.recorder import Recorder
 from precast.attach.recordings.recording import Recorded
-from precast.build.attached.missing_keys import held_as, kernels_of, missing_of
 from tests.helpers.builds import precast
 
 ONE, TWO, THREE = (

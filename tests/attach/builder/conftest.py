@@ -1,0 +1,12 @@
+"""The builder's half of attach, where the builder is installed. The child processes of its builds are forked."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("precast.build")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(forked_children: None) -> None:
+    """For every test of this folder."""
