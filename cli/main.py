@@ -37,7 +37,7 @@ PANELS = {"make": "Build", "ship": "Ship", "inspect": "Inspect", "measure": "Mea
 # Commands that are folders with commands of their own.
 SUBCOMMANDS = {"tune": ("measure", "model", "prune", "apply")}
 # Commands whose files other distributions have, which an extra of precast installs.
-SATELLITES = {"record": "precast.attach.builder.record"}
+SATELLITES = {"record": "precast.attach.builder.record", "native": "precast.native.command"}
 
 # Errors of the request itself: trying again without changing it will not help.
 WRONG_REQUEST = (ConfigError, FormatError, TargetError, OutputError)

@@ -26,7 +26,7 @@ from precast.build.inputs.sources import SourceDigests
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
-_ROOMS = ("attach", "build", "cli", "emulator", "kernels", "loader", "manifests")
+_ROOMS = ("attach", "build", "cli", "emulator", "kernels", "loader", "manifests", "native")
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
 

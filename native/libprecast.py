@@ -11,10 +11,10 @@ from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import scratch_folder
 from precast.build.link.runtime import run
 from precast.build.link.toolchain import ffi_headers, program
-from precast.build.native.tables import tables
+from precast.native.tables import tables
 
-# Beside the loader's own modules, in the repository; the builder's wheel puts them there, too.
-NATIVE = Path(__file__).resolve().parents[2] / "loader" / "native"
+# host_program is the loader's own: a link in the repository, a folder in a wheel.
+NATIVE = Path(__file__).resolve().parent
 HEADER = NATIVE / "include" / "precast.h"
 COMPILE = (
     "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0",
@@ -50,7 +50,7 @@ def sources() -> list[Path]:
     >>> "json.c" in names, "launches.c" in names, "launcher.c" in names
     (True, True, False)
     """
-    return sorted(path for folder in ("libprecast", "host_program") for path in (NATIVE / folder).rglob("*.c"))
+    return sorted(path for folder in ("sources", "host_program") for path in (NATIVE / folder).rglob("*.c"))
 
 
 def compile_sources(output: Path, arguments: Iterable[str | Path], *, compiler: str = "gcc") -> None:

@@ -15,8 +15,8 @@ import pytest
 from precast import loader
 from precast.build.errors import OutputError
 from precast.build.link import elf
-from precast.build.native.libprecast import HEADER, abi, write_library
 from precast.loader.resolve.cache import Cache
+from precast.native.libprecast import HEADER, abi, write_library
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.native.libprecast import frozen, has_sanitizers, request
 from tests.helpers.native.libprecast_api import (

@@ -1,4 +1,4 @@
-/* The file of a table. docs/native.md has every field; build/native/frozen_table.py writes it. Nothing in it is
+/* The file of a table. docs/native.md has every field; native/frozen_table.py writes it. Nothing in it is
  * believed before it was checked: a table may be hostile. */
 #include "table.h"
 

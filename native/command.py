@@ -39,11 +39,11 @@ def command(
             raise typer.BadParameter("give both CACHE and --requests FILE to freeze kernels, or neither")
         _compile(output, as_json)
         return
-    from precast.build.native.frozen_table import TABLE, freeze, write_table
-    from precast.build.native.requests_file import read_requests
     from precast.loader import current_session
     from precast.loader.command_line.explanation import VERIFIED
     from precast.loader.contract.values import replace
+    from precast.native.frozen_table import TABLE, freeze, write_table
+    from precast.native.requests_file import read_requests
 
     machines = current_session().machines
     listed, notes = read_requests(requests)
@@ -58,7 +58,7 @@ def command(
 
 
 def _compile(output: Path, as_json: bool) -> None:
-    from precast.build.native.libprecast import write_library
+    from precast.native.libprecast import write_library
 
     files = write_library(output)
     print_result({"files": [str(path) for path in files]}, "\n".join(map(str, files)), as_json)

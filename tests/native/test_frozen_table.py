@@ -11,8 +11,6 @@ import pytest
 
 from precast import loader
 from precast.build.errors import ManifestError, OutputError
-from precast.build.native.frozen_table import freeze, write_table
-from precast.build.native.requests_file import read_requests
 from precast.loader.contract.diagnostics.requests import RequestRecord
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Key
@@ -21,6 +19,8 @@ from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.candidate import Request
+from precast.native.frozen_table import freeze, write_table
+from precast.native.requests_file import read_requests
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.gpu.programs import PROGRAM, SIGNATURE
 from tests.helpers.loader_fixtures import Use, use
@@ -135,7 +135,7 @@ def test_a_folder_that_holds_something_else(path: Path) -> None:
 
 def test_what_libprecast_would_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request(config={"dtype": "bf16"}, problem={"m": m}) for m in range(100_000)]
-    monkeypatch.setattr("precast.build.native.frozen_table.VALUE_LIMIT", 1000)
+    monkeypatch.setattr("precast.native.frozen_table.VALUE_LIMIT", 1000)
     with pytest.raises(loader.ConfigError, match="a table of 200 requests is more than libprecast reads: freeze fewer"):
         freeze([path], requests[:200], [HOPPER])
 

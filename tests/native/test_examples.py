@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.native.requests_file import read_requests
 from precast.build.plan.planner import plan_of_files
+from precast.native.requests_file import read_requests
 from tests.helpers.caches import ffi_folder
 from tests.helpers.gpu.device import no_device
 from tests.helpers.native.libprecast import libprecast_files
