@@ -1,4 +1,4 @@
-"""Run clang-tidy over the C files of loader/native and native: ``tidy.py CLANG_TIDY``, with the Python of an environment.
+"""Run clang-tidy over the C files: ``tidy.py CLANG_TIDY``, with the Python of an environment.
 
 Where Python.h is missing, the call path is left out, as it is in a build.
 """

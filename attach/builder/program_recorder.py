@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from precast.attach.builder.recorded_manifest import entry_values
+from precast.attach.builder.seam_digests import seam_modules
 from precast.attach.guards import NotInstalled
 from precast.attach.library import SHIPPED, library_named
 from precast.attach.recordings.recording import Recorded
@@ -23,7 +24,6 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profile, Profiles
 from precast.build.inputs.closure import Closures, Reads
-from precast.build.inputs.seams import seam_modules
 from precast.build.ipc.capacity import default_jobs
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment

@@ -21,8 +21,8 @@ from precast.build.inputs.input_answers import InputAnswers, answers_here
 from precast.build.inputs.inputs import Inputs
 from precast.build.inputs.installation import Installation, is_metadata, normalised
 from precast.build.inputs.roots import Roots
-from precast.build.inputs.seams import seam_modules
 from precast.build.inputs.sources import SourceDigests
+from precast.build.satellites import satellite
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
@@ -65,7 +65,7 @@ class Reads:
 def reads_of(source: str, declared: Iterable[str] = (), modules: Iterable[str] = ()) -> Reads:
     """What a function reads; one of an attached library (``module:function@library``) also what prepares that."""
     function, _, library = source.partition("@")
-    prepared = seam_modules(library) if library else ()
+    prepared = satellite("precast.attach.builder.seam_digests").seam_modules(library) if library else ()
     return Reads(source=function, declared=tuple(declared), modules=tuple(dict.fromkeys((*modules, *prepared))))
 
 

@@ -53,8 +53,8 @@ def record_without_gpu(
     attachment = attach(
         libraries, mode="record", missing="skip", recording=recording, without_compiler=without_compiler
     )
+    from precast.attach.builder.child.fake_modules import install_fake_modules
     from precast.build.child.stand_in.fake_cuda import install_fake_cuda
-    from precast.build.child.stand_in.fake_modules import install_fake_modules
 
     install_fake_cuda()
     install_fake_modules(module for library in attachment.libraries.values() for module in library.native_modules)

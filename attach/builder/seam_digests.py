@@ -1,4 +1,4 @@
-"""Seams: the files that decide how a compile function of an attached library is run."""
+"""Seam digests: those of the files that decide how a compile function of an attached library is run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+from precast.attach.library import library_named
 from precast.build.errors import ToolError
-from precast.build.satellites import satellite
 from precast.kernels.authoring.extras import installing
 
 # What runs a compile function of an attached library, beside the library's own file: a change may change the object.
@@ -60,4 +60,4 @@ def seam_modules(library: str) -> Iterator[str]:
     True
     """
     yield from (name for name, digest in seam_digests(library).items() if digest is not None)
-    yield satellite("precast.attach.library").library_named(library).package
+    yield library_named(library).package

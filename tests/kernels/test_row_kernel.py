@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from precast.kernels import declaration_of
-from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
+from precast.kernels.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.contract.format.config import Config
 
 MATRIX = ("rows", "hidden")

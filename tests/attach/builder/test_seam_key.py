@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from precast.attach.builder.seam_digests import seam_digests
 from precast.attach.recordings import keys
 from precast.attach.seams import hooks
 from precast.build.compile.outcome import Failed, outcome_of
-from precast.build.inputs.seams import seam_digests
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolchain
 from precast.build.store.key import variant_key

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.child.stand_in.fake_modules import install_fake_modules
+from precast.attach.builder.child.fake_modules import install_fake_modules
 
 
 def test_what_builds_modules_gives_one_that_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
