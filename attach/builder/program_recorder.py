@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+from precast.attach.builder.program import Call, Program, Script
 from precast.attach.builder.recorded_manifest import entry_values
 from precast.attach.builder.seam_digests import seam_modules
 from precast.attach.guards import NotInstalled
@@ -32,7 +33,6 @@ from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.description import Description
 from precast.build.plan.manifest import Entry, Environment, Manifest, environment_of
 from precast.build.plan.matrix import Row, matrix_of
-from precast.build.plan.program import Program, Script
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import Key, to_json
@@ -114,9 +114,9 @@ def _replaced(manifest: Manifest, replacements: Sequence[tuple[Run, Entry]]) -> 
 
 
 def _runs(entry: Entry, manifest: Manifest, targets: Sequence[Target], profiles: Profiles) -> Iterator[Run]:
-    if entry.program is None:
-        return
     program = entry.program
+    if not isinstance(program, (Call, Script)):
+        return
     keys = tuple(Key(name=name) for name in program.names)
     matrix = matrix_of(entry, Description(op=str(program), source="", keys=keys, declared=True))
     rows = tuple(matrix.rows())

@@ -28,17 +28,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from precast.build.errors import Location, ManifestError, ManifestErrors
+from precast.build.errors import Location, ManifestError, ManifestErrors, ToolError
 from precast.build.gpu.profile import Profile, fact_references, facts_behind, fill_in_facts, profile_named, profile_of
 from precast.build.inputs.closure import declared_input
 from precast.build.ipc.environment import passed_variables, why_reserved
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
 from precast.build.plan.problems import Problem, parse_problems
-from precast.build.plan.program import Program, parse_program
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
+from precast.build.satellites import satellite
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.contract.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.contract.format.target import Target
@@ -49,7 +49,8 @@ VERSION = 1
 EMITS = ("object", "cubin")
 ROOT_KEYS = tuple(ROOT_FIELDS)
 ENTRY_KEYS = tuple(ENTRY_FIELDS)
-SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
+FUNCTION = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+SOURCE = Pattern(FUNCTION.pattern + r"(?:@[a-z][a-z0-9_]*)?")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
@@ -58,6 +59,14 @@ _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 Nodes = Mapping[str, Node]
 Environment = tuple[tuple[str, str], ...]
 """Variables and their values, sorted by name."""
+
+
+class Program(Protocol):
+    """What an entry with ``call`` or ``script`` runs. ``precast.attach.builder.program`` reads it."""
+
+    @property
+    def source(self) -> str | Path:
+        """The function, ``module:function``, or the script."""
 
 
 class KernelRef(NamedTuple):
@@ -246,8 +255,17 @@ def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path, share
         problems=parse_problems(data["problems"]) if "problems" in data else (),
         problems_at=data["problems"].named_at if "problems" in data else None,
         skip_unsupported=yaml_fields.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
-        program=parse_program(kind, data, folder) if kind in ("call", "script") else None,
+        program=_program(kind, data, folder) if kind in ("call", "script") else None,
     )
+
+
+def _program(kind: str, data: Nodes, folder: Path) -> Program:
+    try:
+        parse = satellite("precast.attach.builder.program").parse_program
+    except ToolError as error:
+        raise ManifestError(str(error), data[kind].named_at) from None
+    program: Program = parse(kind, data, folder)
+    return program
 
 
 def _kind(data: Nodes, node: Node) -> str:

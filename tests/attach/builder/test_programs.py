@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.attach.builder import program_recorder
+from precast.attach.builder.program import Call
 from precast.attach.builder.program_recorder import record_programs
 from precast.attach.builder.recorded_manifest import read_recorded_manifest
 from precast.build.disk.memo import Memo
 from precast.build.errors import ManifestError
 from precast.build.gpu.profile import Profiles
 from precast.build.plan.manifest import parse_manifest, read_manifest
-from precast.build.plan.program import Call
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import ManifestError
+from precast.build.plan.manifest import FUNCTION
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import Value, dtype_name, suggest, to_json
-from precast.loader.contract.format.patterns import LIBRARY_NAME, NAME, Pattern
+from precast.loader.contract.format.patterns import LIBRARY_NAME, NAME
 from precast.loader.errors import ConfigError
 
-PLACE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 TENSOR = ("dtype", "shape", "strides", "requires_grad", "values")
 _NAMED = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _LARGEST = 2**62
@@ -43,6 +43,11 @@ class Call:
     arguments: Nodes
     backward: bool = False
     libraries: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The function."""
+        return self.place
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,6 +70,11 @@ class Script:
     path: Path
     arguments: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> Path:
+        """The file."""
+        return self.path
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,7 +110,7 @@ def parse_program(kind: str, data: Nodes, folder: Path) -> Program:
     for name in keys.keys() - named:
         raise ManifestError(f"no argument in 'with' uses {name!r}: use it there, or remove it", keys[name].named_at)
     return Call(
-        place=yaml_fields.matching(data["call"], PLACE, "'module:function': write it like 'quack:softmax'"),
+        place=yaml_fields.matching(data["call"], FUNCTION, "'module:function': write it like 'quack:softmax'"),
         arguments=given,
         backward=yaml_fields.boolean(data["backward"]) if "backward" in data else False,
         libraries=libraries,
