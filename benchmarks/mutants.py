@@ -40,6 +40,7 @@ ALSO = {  # tests of a room that are in another one
     "loader/transport": ("tests/loader/fetch",),
 }
 WIDER = {
+    "attach": ("tests/attach",),
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),
 }

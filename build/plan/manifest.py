@@ -16,8 +16,8 @@
         with: {x: {dtype: bfloat16, shape: [64, N]}}
         config: {N: [4096, 8192]}
 
-Every field is described in ``precast.build.plan.manifest_fields``. What the lists mean depends on the types of the op's
-keys: see ``precast.build.plan.matrix``.
+``docs/manifest.md`` describes every field. What the lists mean depends on the types of the op's keys: see
+``precast.build.plan.matrix``.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ from precast.loader.machine.facts import Answer
 
 VERSION = 1
 EMITS = ("object", "cubin")
-ROOT_KEYS = tuple(ROOT_FIELDS)
-ENTRY_KEYS = tuple(ENTRY_FIELDS)
 FUNCTION = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 SOURCE = Pattern(FUNCTION.pattern + r"(?:@[a-z][a-z0-9_]*)?")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -178,7 +176,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
     'rmsnorm'
     """
     node = read_yaml(data, str(path))
-    root = yaml_fields.mapping(node, ROOT_KEYS)
+    root = yaml_fields.mapping(node, ROOT_FIELDS)
     version = yaml_fields.required(root, "version", node)
     if version.value != VERSION or isinstance(version.value, bool):
         raise ManifestError(f"version {version.plain()!r} is not supported: write 'version: {VERSION}'", version.at)
@@ -226,7 +224,7 @@ class _Declared(NamedTuple):
 
 def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path, shared: _Declared) -> Entry:
     """An entry; ``inherited`` are the targets of the manifest, None where these are wrong; ``shared`` its inputs."""
-    data = yaml_fields.mapping(node, ENTRY_KEYS)
+    data = yaml_fields.mapping(node, ENTRY_FIELDS)
     kind = _kind(data, node)
     targets = _targets(data["targets"]) if "targets" in data else inherited or ()
     if not targets and inherited is not None:
@@ -309,10 +307,11 @@ def _rows(data: Nodes, name: str) -> tuple[Node, ...]:
 
 
 def _targets(node: Node) -> tuple[Target, ...]:
-    return yaml_fields.some(node, _target)
+    return yaml_fields.some(node, target_of)
 
 
-def _target(node: Node) -> Target:
+def target_of(node: Node) -> Target:
+    """The target that a value names, for which there is a GPU; raises ManifestError."""
     try:
         target = Target.parse(yaml_fields.text(node))
         profile_of(target)
