@@ -29,7 +29,7 @@ _LEVEL = 3
 _RECORD_LIMIT = 1 << 30
 _UNWRITABLE = {
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "is read-only"),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "is full"),  # 'precast store --prune' makes room
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "is full ('precast store --prune' makes room)"),
 }
 _MOST_SETS = 16  # a variant that requests facts in more ways is built again now and then
 
