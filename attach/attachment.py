@@ -239,6 +239,8 @@ class Attachment:
             kernel = api.get(op, request, target=self.target)
         except OpNotFound:
             raise PrecastError(f"no cache holds {op}") from None
+        if self.mode == "frozen" and (dispute := session.default.disputes.get(op)):
+            raise PrecastError(dispute)
         # A request may name a dtype in several ways; a key must match literally.
         different = [name for name, value in request.items() if not same(kernel.config.get(name), value)]
         if different:

@@ -3,7 +3,7 @@
 Every manifest of ``manifests/`` is built, and ``precast verify --emulate`` runs its variants of all targets without a
 GPU. ``benchmarks/results/emulated.json`` keeps the result of each variant, in place of what it had of these manifests,
 and ``docs/kernels.md`` is written. With names of manifests only these are emulated; with ``--caches`` caches are taken
-as they are, from its folders.
+as they are, from its folders. ``--retarget sm_100a=sm_120a`` builds and emulates for another target, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--store", type=Path, help="the store of these caches")
     parser.add_argument("--seeds", type=int, default=1, help="random schedules for each problem")
     parser.add_argument("--jobs", "-j", type=int, default=2, help="variants at once")
+    parser.add_argument("--retarget", default="", metavar="FROM=TO", help="as of precast build; implies --dry")
     parser.add_argument("--dry", action="store_true", help="print the table, and keep nothing")
     options = parser.parse_args(argv)
     options.work.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     variants = {key: one for found in manifests.values() for key, one in found.items()}
     print("\n".join(table(variants)))
     print(f"{len(variants)} variants in {seconds:.0f} s, {options.jobs} at once")
-    if not options.dry:
+    if not options.dry and not options.retarget:
         part: dict[str, Any] = json.loads(EMULATED.read_text()) if EMULATED.exists() else {"variants": {}}
         part |= {"command": "make emulate-all", "seeds": options.seeds, "variants": kept(part["variants"], manifests)}
         EMULATED.write_text(json.dumps(part, sort_keys=True, indent=1) + "\n")
@@ -66,8 +67,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def built(name: str, options: argparse.Namespace) -> Path | None:
     """The cache of a manifest; None where it cannot be built here."""
-    cache: Path = options.work / name
+    cache: Path = options.work / (name + options.retarget.partition("=")[2])
     command = [*_PRECAST, "build", str(ROOT / "manifests" / f"{name}.yaml"), "-o", str(cache), *_store(options)]
+    command += ["--retarget", options.retarget] if options.retarget else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{name}: {done.stderr.strip()[-500:]}", file=sys.stderr)
@@ -120,14 +122,17 @@ def results_of(report: Mapping[str, Any], targets: Mapping[str, str]) -> Iterato
 def table(variants: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """The results by op and target, the reasons, and the slowest."""
     rows: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    seconds: Counter[tuple[str, str]] = Counter()
     for one in variants.values():
         rows[one["op"], one["target"]][one["result"]] += 1
-    yield f"{'op':44} {'target':8} " + " ".join(f"{result:>9}" for result in STATES)
+        seconds[one["op"], one["target"]] += one["seconds"]
+    yield f"{'op':44} {'target':8} {'built':>5} " + " ".join(f"{result:>9}" for result in STATES) + "  seconds"
     for (op, target), counts in sorted(rows.items()):
-        yield f"{op:44} {target:8} " + " ".join(f"{counts[r] or '':>9}" for r in STATES)
+        states = " ".join(f"{counts[r] or '':>9}" for r in STATES)
+        yield f"{op:44} {target:8} {counts.total():5} {states} {seconds[op, target]:8.1f}"
     for target in sorted({target for _, target in rows}):
         total = sum((counts for (_, other), counts in rows.items() if other == target), Counter())
-        yield f"{'all':44} {target:8} " + " ".join(f"{total[r] or '':>9}" for r in STATES)
+        yield f"{'all':44} {target:8} {total.total():5} " + " ".join(f"{total[r] or '':>9}" for r in STATES)
     for one in sorted(variants.values(), key=lambda one: (one["op"], one["target"])):
         if one["result"] in (WRONG, REFUSED, LEFT_OUT):
             yield f"{one['result']}: {one['op']} {one['key'][:12]} for {one['target']}: {one['detail']}"

@@ -6,7 +6,7 @@
 
 After each, the old or the new cache is whole, every record and note of the store can be read, and no process is left.
 An undisturbed run then gives the bytes that it always gives, and leaves no temporary file. A run ends within its
-limits, whichever process was struck. Exit status 1: one of these did not hold.
+limits, whichever process was interrupted. Exit status 1: one of these did not hold.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.helpers.kills.rounds import ANY, KINDS, MISSING, strike  # noqa: E402
+from tests.helpers.kills.rounds import ANY, KINDS, MISSING, interrupt  # noqa: E402
 from tests.helpers.kills.tally import Tally  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "kills.json"
-KEPT = ("blows", "broken", "ends", "longest")
+KEPT = ("signals", "broken", "ends", "longest")
 
 
 def main() -> None:
@@ -42,12 +42,12 @@ def main() -> None:
     tallies: list[Tally] = []
     for kind in options.kinds or KINDS:
         if kind in MISSING:
-            print(f"{kind}: not struck: no OCI registry is installed", flush=True)
+            print(f"{kind}: not interrupted: no OCI registry is installed", flush=True)
             continue
         with tempfile.TemporaryDirectory(prefix="precast-kills-") as folder:
-            tallies.append(strike(kind, options.number, Path(folder), options.seed))
+            tallies.append(interrupt(kind, options.number, Path(folder), options.seed))
         one = tallies[-1]
-        line = f"{one.kind}: {one.number} struck, {len(one.broken)} promises broken, longest run {one.longest:.0f} s"
+        line = f"{one.kind}: {one.number} interrupted, {len(one.broken)} promises broken, longest {one.longest:.0f} s"
         print(json.dumps(one.to_json()) if options.json else "\n  ".join([line, *one.broken]), flush=True)
     if options.keep:
         kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -29,6 +29,7 @@ from precast.build.plan.variant import Variant
 from precast.build.results.report import Built, Report, State, Step
 from precast.build.store.costs import Costs
 from precast.build.store.history import note_built
+from precast.build.store.keeper import Keeper, Kept
 from precast.build.store.key import key_parts, record_key, variant_key
 from precast.build.store.lookup import Lookup
 from precast.build.store.made_of import note_parts
@@ -43,6 +44,7 @@ _TRIES = 5
 _BACKLOG = 64  # compiled variants that may wait for a linker before the next outcome is taken
 
 Show = Callable[[Step], None]
+_Result = tuple[Variant, Record | Failed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +169,8 @@ class _Run:
 
     def _compile(self, batch: list[Variant], costs: Costs, built: list[Built], failed: list[Failed]) -> None:
         """Compile, link and store these variants; ``fail_fast`` stops at the first that fails."""
-        with closing(self._results(batch, costs)) as results:
-            for variant, result in results:
+        with closing(self._results(batch, costs)) as results, closing(self._kept(results)) as kept:
+            for variant, result in kept:
                 if isinstance(result, Failed):
                     failed.append(result)
                     self._step(variant, "failed", failed=result)
@@ -237,7 +239,7 @@ class _Run:
                 self._step(variant, "reused")
         return reused, missing
 
-    def _results(self, missing: list[Variant], costs: Costs) -> Generator[tuple[Variant, Record | Failed], None, None]:
+    def _results(self, missing: list[Variant], costs: Costs) -> Generator[_Result, None, None]:
         """Records in the order in which they are ready. Threads link while the workers compile the next variants."""
         if not missing:
             return
@@ -255,6 +257,21 @@ class _Run:
                 waiting[linkers.submit(self._finish, outcome, linker)] = outcome.variant
                 yield from _completed(waiting, most=_BACKLOG)
             yield from _completed(waiting, most=0)
+
+    def _kept(self, results: Iterator[_Result]) -> Generator[_Result, None, None]:
+        """The results, with all records in the store. Records wait for a look at what they were made with."""
+        keeper = Keeper(self.lookup)
+        try:
+            for variant, result in results:
+                if isinstance(result, Failed):
+                    yield variant, result
+                    continue
+                keeper.add(self.keys[variant.identity_on_gpu], variant, result)
+                if keeper.is_due:
+                    yield from map(_result, keeper.keep())
+            yield from map(_result, keeper.keep())
+        finally:
+            keeper.keep()
 
     def _outcomes(self, missing: list[Variant], costs: Costs) -> Iterator[Outcome]:
         options = self.options
@@ -283,7 +300,6 @@ class _Run:
         if (file := self.sources.changed(variant.source)) is not None:
             reason = f"{file.name} changed during the build: build again"
             return Failed(variant=variant, reason=reason, code=ChangedInputError.code)
-        self.lookup.store.put(self.keys[variant.identity_on_gpu], record)
         return record
 
     def _step(self, variant: Variant, state: State, *, seconds: float = 0.0, failed: Failed | None = None) -> None:
@@ -314,9 +330,14 @@ def _retried(assembled: Callable[[], Record]) -> Record:
     return assembled()
 
 
-def _completed(
-    waiting: dict[Future[Record | Failed], Variant], *, most: int
-) -> Iterator[tuple[Variant, Record | Failed]]:
+def _result(kept: Kept) -> _Result:
+    if not kept.changed:
+        return kept.variant, kept.record
+    reason = f"{kept.changed} changed during the build: build again"
+    return kept.variant, Failed(variant=kept.variant, reason=reason, code=ChangedInputError.code)
+
+
+def _completed(waiting: dict[Future[Record | Failed], Variant], *, most: int) -> Iterator[_Result]:
     """The results that are ready; waits until at most ``most`` are left in ``waiting``."""
     while True:
         for future in [f for f in waiting if f.done()]:

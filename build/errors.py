@@ -211,6 +211,11 @@ class UndeclaredInput(PrecastError, FileNotFoundError):
         return cls(f"{at} uses the network, which no compilation has: write what it reads to a file, and declare that")
 
     @classmethod
+    def of_interpreter(cls, at: str) -> UndeclaredInput:
+        """The error for a further interpreter in the process."""
+        return cls(f"{at} starts another interpreter in its process, in which nothing could be refused: do without it")
+
+    @classmethod
     def _of(cls, at: str, does: str, declaration: str) -> UndeclaredInput:
         return cls(f"{at} {does}, which is not declared: add 'inputs: {{{declaration}}}' to the manifest")
 

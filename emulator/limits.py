@@ -7,12 +7,12 @@ import re
 
 from precast.emulator.launch import Launch
 
-# From CUDA's programming guide, "Technical Specifications per Compute Capability".
+# From CUDA's programming guide, "Technical Specifications per Compute Capability"; 10.7 from the CuTe DSL 4.8.1.
 _MOST_GRID = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 _MOST_BLOCK = (1024, 1024, 64)
 _MOST_THREADS = 1024
 _MOST_CLUSTER = 16  # of which 8 are portable; more than 8 needs an attribute of the kernel
-_SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
+_SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 107: 327, 110: 227, 120: 99, 121: 99}
 """Kilobytes of shared memory that a block may have, by the target's number."""
 
 

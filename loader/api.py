@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from precast.loader import session
+from precast.loader.errors import Frozen
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import Candidate, Request, Verified, checked_verified
@@ -172,7 +173,9 @@ def variants(op: str) -> Variants:
     return Variants(Candidate(source, artifact) for source in sources for artifact in source.op.artifacts)
 
 
-def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> Caches:
+def caches(
+    *, refresh: bool = False, pins: Mapping[str, str] | None = None, order: Iterable[str] | None = None
+) -> Caches:
     """List the caches in the order in which they are searched, the broken ones with their error.
 
     Parameters
@@ -182,6 +185,9 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> C
     pins
         The SHA-256 that each cache's ``index.json`` must have, by the name of the cache, from now on: other caches are
         refused. This searches again, and replaces ``PRECAST_PIN``.
+    order
+        Names of installed caches in the order in which they are searched, before the others, from now on. This searches
+        again, and replaces ``PRECAST_CACHES``.
 
     Examples
     --------
@@ -191,7 +197,7 @@ def caches(*, refresh: bool = False, pins: Mapping[str, str] | None = None) -> C
 
     See also: ``ops``.
     """
-    return session.default.caches(refresh=refresh, pins=pins)
+    return session.default.caches(refresh=refresh, pins=pins, order=order)
 
 
 def stats() -> Stats:
@@ -213,6 +219,8 @@ def stats() -> Stats:
 def freeze(frozen: bool = True) -> None:
     """Make any later load an error (``loader.Frozen``), so that nothing is loaded after start-up.
 
+    It is an error, too, if two installed caches serve a request differently, and no order of them was given.
+
     Parameters
     ----------
     frozen
@@ -229,6 +237,8 @@ def freeze(frozen: bool = True) -> None:
 
     See also: ``preload``, ``stats``.
     """
+    if frozen and (disputes := session.default.disputes):
+        raise Frozen(next(iter(disputes.values())))
     session.default.frozen = frozen
 
 

@@ -9,7 +9,7 @@ from typing import Union
 
 from precast.loader import session
 from precast.loader.contract.format.config import canonical, config_text, to_json
-from precast.loader.contract.values import Immutable
+from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError
 from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
@@ -169,6 +169,8 @@ def _loads(into: Session, request: PreloadRequest, template: Request) -> Iterato
         config_id = canonical({name: to_json(value) for name, value in candidate.config.items()})
         if config_id not in seen:  # the first of one config is the one that ``get`` takes
             seen.add(config_id)
+            if len(sources) > 1:
+                into.check_order(replace(template, op=request, config=candidate.config), machine, sources, candidate)
             yield lambda candidate=candidate: into.load(candidate, template)  # type: ignore[misc]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format.artifact import Artifact
@@ -91,6 +91,8 @@ class Session:
         self.warm: set[tuple[str, int]] = set()  # artifacts, by key, and devices that ``preload`` made CUDA ready for
         self._search = search
         self._pins: Pins | None = None
+        self._order: tuple[str, ...] | None = None
+        self.disputes: dict[str, str] = {}  # by op: why its kernel may be another one than its caller expects
         self._decided: Decisions | None = None  # by requests without their problem
         self._caches: Caches | None = None
         self._sources: tuple[Caches, dict[str, tuple[list[CachedOp], tuple[str, ...]]]] | None = None  # of the ops
@@ -99,20 +101,31 @@ class Session:
         self._operators = OnceTable()
         self._counter = Counter()
 
-    def caches(self, *, refresh: bool = False, pins: Mapping[str, str] | None = None) -> Caches:
+    def caches(
+        self,
+        *,
+        refresh: bool = False,
+        pins: Mapping[str, str] | None = None,
+        order: Iterable[str] | None = None,
+    ) -> Caches:
         """See ``loader.caches``."""
         with self._discovering:
             if pins is not None:
                 with IMPORT_LOCK:
                     from precast.loader.resolve.pins import check_pins
                 self._pins = check_pins(pins.items())
-            if self._caches is None or refresh or pins is not None:
+            if order is not None:
+                self._order = tuple(order)
+            if self._caches is None or refresh or pins is not None or order is not None:
                 self.memo.clear()
+                self.disputes.clear()
                 self._decided = None
                 self._caches = None  # if the search fails, the next call searches again
-                self._caches = discover(self._search, self._pins, self.installed)
+                self._caches = discover(self._search, self._pins, self.installed, self._order)
                 if self._search is None and any(discovered.absent for discovered in self._caches):
                     _warn_of_absent(self._caches)
+                if unknown := self._caches.unknown(self._order):
+                    _warn_of_unknown(unknown, self._caches)
                 if self.watch is not None:
                     self.watch.discovered(self._caches)
             return self._caches
@@ -146,7 +159,13 @@ class Session:
         """See ``loader.explain``."""
         request = request.checked()
         sources, notes = self.sources(request.op)
-        return _resolve(request, self.machine(request), sources, notes=notes)
+        resolution = _resolve(request, self.machine(request), sources, notes=notes)
+        if resolution.chosen is not None and len(sources) > 1:
+            with IMPORT_LOCK:
+                from precast.loader.resolve.rivals import disagreement
+            dispute = disagreement(request, resolution.machine, sources, resolution.chosen)
+            resolution = replace(resolution, notes=(*resolution.notes, dispute)) if dispute else resolution
+        return resolution
 
     def get(self, request: Request) -> Kernel:
         """Look a kernel up, and keep it for the same call of ``loader.get``."""
@@ -215,7 +234,25 @@ class Session:
             with IMPORT_LOCK:
                 from precast.loader.resolve.not_found import refuse
             refuse(_resolve(request, machine, sources, notes=notes))
+        if len(sources) > 1:
+            self.check_order(request, machine, sources, chosen)
         return chosen, machine
+
+    def check_order(self, request: Request, machine: Machine, sources: list[CachedOp], chosen: Candidate) -> None:
+        """Warn, once for an op, if a cache without an order would serve a request with another kernel than the chosen
+        one; once the loader is frozen, that is an error."""
+        if request.op not in self.disputes:
+            with IMPORT_LOCK:
+                from precast.loader.resolve.rivals import disagreement
+                from precast.loader.watch.notice import notice
+            dispute = disagreement(request, machine, sources, chosen)
+            if not dispute:
+                return
+            if not self.frozen:
+                notice(dispute)
+            self.disputes[request.op] = dispute
+        if self.frozen:
+            raise Frozen(self.disputes[request.op])
 
     def _decisions(self) -> Decisions:
         if self._decided is None:
@@ -251,6 +288,15 @@ def _warn_of_absent(caches: Caches) -> None:
     for discovered in caches:
         if discovered.absent:
             notice(f"{discovered.origin} names {str(discovered.path)!r}, which does not exist: correct or remove it")
+
+
+def _warn_of_unknown(names: Iterable[str], caches: Caches) -> None:
+    """Report names in an order of caches that no cache has."""
+    with IMPORT_LOCK:
+        from precast.loader.watch.notice import notice
+    there = ", ".join(discovered.name for discovered in caches) or "no caches"
+    for name in names:
+        notice(f"the order of caches (PRECAST_CACHES) names {name!r}, and there is {there}: correct or remove it")
 
 
 default = Session()

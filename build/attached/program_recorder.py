@@ -167,7 +167,7 @@ def _recordings(runs: Sequence[Run], notes: Memo | None, closures: Sequence[Clos
             children = [stack.enter_context(_start(runs[n], closures[n])) for n in batch]
             for n, child in zip(batch, children, strict=True):
                 results[n] = _recorded(runs[n], child)
-                if keys[n] and notes:
+                if keys[n] and notes and closures[n].are_as_read(runs[n].program.place, runs[n].entry.inputs):
                     notes.put("programs", keys[n], [kernel.to_json() for kernel in results[n]])
     return [results[n] for n in range(len(runs))]
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import os
-import select
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames
-from precast.build.ipc.process_tree import end_with_parent
+from precast.build.ipc.process_tree import end_with_parent, waited_for_processor
+from precast.build.ipc.timed_pipe import TimedPipe
 from precast.kernels.authoring.declare import Declaration
 from precast.loader.contract.format.config import Config, suggest
 from precast.loader.contract.format.signature import Signature
@@ -153,7 +153,8 @@ def _failed(name: str, error: BaseException) -> str:
 
 
 def _in_own_process(call: Callable[[], str]) -> str:
-    """The result of a call in a forked process; empty if that crashes, or takes longer than some seconds."""
+    """The result of a call in a forked process; empty if that crashes, or takes longer than some seconds, without those
+    for which it waits for a processor."""
     answer, theirs = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -166,9 +167,9 @@ def _in_own_process(call: Callable[[], str]) -> str:
             os.write(theirs, call().encode("utf-8", "replace")[:_LONGEST])
         os._exit(0)
     os.close(theirs)
-    with os.fdopen(answer, "rb") as pipe:
-        ready = select.select([pipe], [], [], SECONDS)[0]
-        text = pipe.read(_LONGEST) if ready else b""
+    text = b""
+    with os.fdopen(answer, "rb", buffering=0) as pipe, suppress(TimeoutError):
+        text = TimedPipe(pipe, SECONDS, lambda: None, lambda: waited_for_processor(pid)).read(_LONGEST)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

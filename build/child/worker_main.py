@@ -195,7 +195,7 @@ class _Work:
         except (Exception, SystemExit) as error:
             lost = {"temporary_lost": True} if isinstance(error, TemporaryLost) else {}
             return failure(explained(error), **lost, **missing_module(error))
-        reply |= {"seconds": time.perf_counter() - started, "closed": self._world.by}
+        reply |= {"seconds": time.perf_counter() - started, "closed": self._world.by, "copies": self._world.copies}
         reply["sources"] = self._sources.files
         reply["advice"] = advice_for(request, reply) if request.get("first") else ""
         return Message(reply, parts)

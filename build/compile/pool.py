@@ -191,6 +191,7 @@ class _WorkerRun:
         """Wait for the worker. One that was killed meanwhile is tried again once; what else is wrong is wrong for all
         variants of its group."""
         try:
+            self._worker.read_inputs(request_for(self._tasks[0].variant, self._limits.seconds))  # while it starts
             self._worker.ready(self._limits.start)
         except ChildLost as lost:
             if lost.killed and not self._tasks[0].fresh:

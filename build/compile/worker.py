@@ -14,6 +14,7 @@ from precast.build.ipc.child_process import ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import find_toolkit
+from precast.loader.contract.format import fields
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import PrecastError
 
@@ -69,19 +70,26 @@ class Worker(ChildProcess):
             request = request if "closure" in request.header else self.with_closure(request)
             self._sent_closures[closure.digest] = closure
             self._waiting.append(closure)
+            self.read_inputs(request.header)
         super().send(request)
+
+    def read_inputs(self, request: Mapping[str, object]) -> None:
+        """Read the inputs of a request, before it compiles: what changes from then on is seen at its end."""
+        self._closures.read(self._closures.of([_reads(request)]))
 
     def receive(self, seconds: float) -> Message:
         """The next reply, or ChildLost. The worker itself ends a variant after so many seconds, and then replies.
 
-        A reply with objects gets the values of the inputs. If one has changed since it was read, the reply is an error.
+        A reply with objects gets the values that the inputs had when it was sent. If one has changed since, the reply
+        is an error.
         """
         reply = super().receive(seconds + _GRACE)
         closure = self._waiting.popleft()
         header = dict(reply.header)
         try:
             if "error" not in header:
-                header["inputs"] = self._closures.inputs(closure).to_json()
+                copies = fields.get(header, "copies", dict, default={})
+                header["inputs"] = self._closures.inputs(closure, copies).to_json()
             elif isinstance(name := header.get("missing"), str):
                 for file in self._closures.sources.find(name)[-1:]:
                     raise UndeclaredInput.of_module(name, str(file))

@@ -14,6 +14,10 @@ KB = 1024
 MB = 1024 * KB
 
 _GUIDE = "CUDA C++ Programming Guide, technical specifications per compute capability"
+_RUBIN = (
+    "CCCL 3.5 of CUDA 13.3, arch_traits<sm_107>; shared memory: CuTe DSL 4.8.1, SMEM_CAPACITY_MAP, where CCCL has the "
+    "227 KB of sm_100"
+)
 _CLUSTERS = "CUDA C++ Programming Guide, thread block clusters: 8 blocks are portable"
 _DRIVER = "the first driver of CUDA 13, the oldest that cuda-bindings 13 accepts"
 
@@ -35,7 +39,9 @@ class Gpu:
     facts: Mapping[str, Fact]
 
 
-def _limits(capability: tuple[int, int], block: int, sm: int, threads: int, blocks: int) -> Mapping[str, Fact]:
+def _limits(
+    capability: tuple[int, int], block: int, sm: int, threads: int, blocks: int, source: str = _GUIDE
+) -> Mapping[str, Fact]:
     """The facts of a capability: kilobytes of shared memory a block and an SM, threads and blocks an SM."""
     values = {
         "compute_capability_major": capability[0],
@@ -60,10 +66,10 @@ def _limits(capability: tuple[int, int], block: int, sm: int, threads: int, bloc
         "cooperative_launch": 1,
     }
     clusters = capability >= (9, 0)
-    facts = {name: Fact(value, _GUIDE) for name, value in values.items()}
+    facts = {name: Fact(value, source) for name, value in values.items()}
     facts["max_portable_cluster_size"] = Fact(8 if clusters else 1, _CLUSTERS)
     if clusters:
-        facts["cluster_launch"] = Fact(1, _GUIDE)
+        facts["cluster_launch"] = Fact(1, source)
     facts["driver_version"] = Fact(13000, _DRIVER)
     return MappingProxyType(facts)
 
@@ -76,6 +82,7 @@ TABLE: Mapping[tuple[int, int], Mapping[str, Fact]] = {
     (9, 0): _limits((9, 0), 227, 228, 2048, 32),
     (10, 0): _limits((10, 0), 227, 228, 2048, 32),
     (10, 3): _limits((10, 3), 227, 228, 2048, 32),
+    (10, 7): _limits((10, 7), 327, 328, 1024, 16, _RUBIN),
     (11, 0): _limits((11, 0), 227, 228, 1536, 24),
     (12, 0): _limits((12, 0), 99, 100, 1536, 24),
     (12, 1): _limits((12, 1), 99, 100, 1536, 24),
@@ -135,6 +142,7 @@ GPUS: Mapping[str, Gpu] = {
         _gpu("H200 MIG 1g.18gb", (9, 0), 16, _MIG),
         _gpu("B200", (10, 0), 148, _reported("B200"), l2_cache_size=(253 * MB // 2, _reported("B200"))),
         _gpu("B300", (10, 3), 148, _reported("B300 SXM6")),
+        _gpu("Rubin", (10, 7), 224, "NVIDIA Technical Blog on the Rubin GPU's architecture, 2026: up to 224 SMs"),
         _gpu("AGX Thor", (11, 0), 20, "NVIDIA Jetson T5000 data sheet: 2,560 CUDA cores, 128 an SM"),
         _gpu(
             "RTX 5090",

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
@@ -80,6 +81,7 @@ class Closures:
     def __init__(self, sources: SourceDigests, answers: InputAnswers) -> None:
         self.sources, self.answers = sources, answers
         self._closures: dict[tuple[Reads, ...], Closure] = {}
+        self._unsteady: dict[str, ChangedInputError] = {}  # by the digest of a closure
         self._lock = threading.Lock()
 
     @classmethod
@@ -95,12 +97,28 @@ class Closures:
                 self._closures[key] = self._closure(key)
             return self._closures[key]
 
-    def inputs(self, closure: Closure) -> Inputs:
-        """The inputs with their values; one that changed since it was read raises ChangedInputError."""
+    def read(self, closure: Closure) -> None:
+        """Read the inputs; ``inputs`` returns the values of this moment. One that cannot be read now has none."""
+        try:
+            self.answers.answers(closure.names)
+        except ChangedInputError as error:
+            self._unsteady.setdefault(closure.digest, error)
+
+    def inputs(self, closure: Closure, copies: Mapping[str, object] = MappingProxyType({})) -> Inputs:
+        """The inputs with their values; one that changed since it was read raises ChangedInputError, and so does one of
+        which the process had another copy, given by paths and digests: it may have changed twice."""
+        if (error := self._unsteady.get(closure.digest)) is not None:
+            raise error
         inputs = Inputs.of(self.answers.answers(closure.names))
-        if (name := self.answers.moved(closure.names)) is not None:
+        name = self.answers.differing(copies, closure.names) or self.answers.moved(closure.names)
+        if name is not None:
             raise ChangedInputError(f"{name} changed during the build: build again")
         return inputs
+
+    def are_as_read(self, source: str, names: Iterable[str]) -> bool:
+        """Whether a function's files and these inputs are still what was read. Else nothing may be kept under their
+        values: a file that was saved meanwhile may later be as before."""
+        return self.sources.changed(source) is None and self.answers.moved(names) is None
 
     def _closure(self, reads: Sequence[Reads]) -> Closure:
         installation, roots = self.answers.installation, self.answers.roots

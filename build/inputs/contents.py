@@ -10,6 +10,7 @@ from typing import NamedTuple
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ChangedInputError
 from precast.build.inputs.stamp import Stamp, is_young, stamp_of
+from precast.loader.contract.format.config import canonical
 
 SMALL = 1 << 20
 """Files below this size are always read: a stamp can be set back, and reading costs nothing."""
@@ -40,6 +41,16 @@ class Contents:
             content = self._read[path] = self._take(path, installed)
         return content
 
+    def file(self, path: str, *, installed: bool = False) -> str | None:
+        """A digest of the content of a file, and of what else a link or a program differs by from another file."""
+        if not os.path.lexists(path):
+            return None
+        link, program = os.path.islink(path), _is_program(path)
+        content = self.read(path, installed=installed).digest
+        if not link and not program:
+            return content
+        return hashlib.sha256(canonical([content, program, os.readlink(path) if link else ""])).hexdigest()
+
     def folder(self, path: str) -> str | None:
         """The digest of all that is in a folder, without ``__pycache__``: names, links, what may be run, contents."""
         if not os.path.isdir(path):
@@ -53,7 +64,7 @@ class Contents:
                 if os.path.islink(file):
                     rows.append(f"{name} -> {os.readlink(file)}")
                 elif not os.path.isdir(file):
-                    rows.append(f"{name} {os.access(file, os.X_OK)} {self.read(file).digest}")
+                    rows.append(f"{name} {_is_program(file)} {self.read(file).digest}")
         return hashlib.sha256("\0".join(rows).encode(errors="surrogateescape")).hexdigest()
 
     def _take(self, path: str, installed: bool) -> Content:
@@ -70,6 +81,15 @@ class Contents:
         if digest is not None and not is_young(stamp):
             self._memo.put("contents", key, digest)
         return Content(digest, stamp)
+
+
+def _is_program(path: str) -> bool:
+    """By its mode alone: what may be run also depends on how its disk is mounted."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return bool(mode & 0o111) and not stat.S_ISDIR(mode)
 
 
 def hash_file(path: str) -> str | None:

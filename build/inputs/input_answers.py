@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from precast.build import interpreter
@@ -18,6 +18,7 @@ from precast.build.inputs.roots import Roots
 from precast.build.inputs.stamp import stamp_of
 from precast.loader.contract.format.config import canonical
 
+_READ_AGAIN = ("file", "folder", "program")
 _USUAL_STARTUP = ("_virtualenv.pth", "distutils-precedence.pth")
 _STARTUP_MODULES = ("sitecustomize.py", "usercustomize.py")  # Python runs them before anything else
 
@@ -69,15 +70,33 @@ class InputAnswers:
     def moved(self, names: Iterable[str]) -> str | None:
         """The first of these inputs that is another one now than when it was read; None if there is none.
 
-        Files and folders are read again; of a distribution, the list that an installer writes is looked at.
+        Files, folders and programs are read again; of a distribution, the list that an installer writes is looked at.
+        ``edited`` finds what was done without one.
         """
         now = InputAnswers(self.roots, self._memo)
         for name in names:
             kind, _, rest = name.partition(":")
-            read_again = kind in ("file", "folder") and now.answer(name) != self.answer(name)
+            read_again = kind in _READ_AGAIN and now.answer(name) != self.answer(name)
             listed_anew = kind == "distribution" and self._stamps.get(rest) != self._list_stamp(rest)
             if read_again or listed_anew:
                 return name
+        return None
+
+    def edited(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of these distributions of which a file is another one now than when it was read; and the interpreter,
+        if it starts with other code."""
+        names = frozenset(name for name in names if name.startswith("distribution:"))
+        now = InputAnswers(self.roots, self._memo)
+        edited = {n for n in names if self.installation.is_edited(n.partition(":")[2], now.installation)}
+        python = {"python"} & self._answers.keys()
+        return frozenset(edited | {name for name in python if now.answer(name) != self._answers[name]})
+
+    def differing(self, copies: Mapping[str, object], names: Collection[str]) -> str | None:
+        """The first of these inputs of which a process had another copy, by the digests of the copies by path."""
+        for path, digest in copies.items():
+            for name in (f"{kind}:{self.roots.portable(path)}" for kind in ("file", "folder")):
+                if name in names and self.answer(name) != digest:
+                    return name
         return None
 
     def program_file(self, name: str) -> str | None:
@@ -95,13 +114,8 @@ class InputAnswers:
         )
 
     def _file(self, name: str) -> str | None:
-        """A digest of the content, and of what else a link or a program differs by from another file."""
         path = self.roots.path_of(name)
-        if path is None or not os.path.lexists(path):
-            return None
-        link, program = os.path.islink(path), os.access(path, os.X_OK) and not os.path.isdir(path)
-        content = self._read(path)
-        return _digest([content, program, os.readlink(path) if link else ""]) if link or program else content
+        return None if path is None else self.contents.file(path, installed=self.roots.is_site(path))
 
     def _folder(self, name: str) -> str | None:
         path = self.roots.path_of(name)

@@ -56,6 +56,7 @@ class Installation:
         self._records: dict[_Info, dict[str, str]] = {}
         self._owners: dict[str, str | None] = {}
         self._prefixes = tuple((folder, os.path.join(folder, "")) for folder in self._path)
+        self._states: dict[str, str] = {}
         self._visible: set[_Info] = set()  # Python ignores a distribution that another one of the same name hides
 
     def owner(self, file: str) -> str | None:
@@ -122,12 +123,9 @@ class Installation:
         info = self._installed().get(name)
         if info is None:
             return None
-        listed = self._record(info)
-        counted = [file for file in listed if _counts(file)]
         begun = time.time_ns()
-        counted += [file for file in self._unlisted(info) if file not in listed]
-        listed = {**dict.fromkeys(counted, ""), **listed}
-        stamps = _stamps(info.folder, counted)
+        listed, counted, stamps = self._files(info)
+        self._states[name] = _state(counted, stamps)
         key = memo_key(
             "distribution",
             info.folder,
@@ -144,6 +142,23 @@ class Installation:
         if self._memo and not _are_young(stamps, begun):
             self._memo.put("distributions", key, answer)
         return answer
+
+    def is_edited(self, name: str, now: Installation) -> bool:
+        """Whether a file of a distribution was written, added or removed since its ``answer``; False without one.
+
+        The time of the last change of its facts does not count: who makes an environment of hard links sets it.
+        """
+        if name not in self._states:
+            return False
+        info = now._installed().get(name)
+        return info is None or _state(*now._files(info)[1:]) != self._states[name]
+
+    def _files(self, info: _Info) -> tuple[dict[str, str], list[str], list[str]]:
+        """The list of a distribution's files with those that it lacks, the files that count, and their stamps."""
+        listed = self._record(info)
+        counted = [file for file in listed if _counts(file)]
+        counted += [file for file in self._unlisted(info) if file not in listed]
+        return {**dict.fromkeys(counted, ""), **listed}, counted, _stamps(info.folder, counted)
 
     def _unlisted(self, info: _Info) -> list[str]:
         """The files in the folders of a distribution that no list has: somebody put them there."""
@@ -277,6 +292,11 @@ def _stamps(folder: str, files: Iterable[str]) -> list[str]:
         else:
             stamps.append(f"{facts.st_mtime_ns} {facts.st_size} {facts.st_ino} {facts.st_ctime_ns}")
     return stamps
+
+
+def _state(files: Iterable[str], stamps: Iterable[str]) -> str:
+    pairs = zip(files, stamps, strict=True)
+    return _digest_of_lines(f"{file} {stamp.rpartition(' ')[0]}" for file, stamp in pairs)
 
 
 def _are_young(stamps: Iterable[str], then: int) -> bool:

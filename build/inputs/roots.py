@@ -20,13 +20,14 @@ class Roots:
     ``search`` has the folders of the manifest, ``path`` those that Python searches after them. A file is named by the
     innermost root that has it: ``search/norm.py``, ``search2/...`` for the second such folder, ``site/...`` for
     folders of installed distributions, ``path/...`` for other folders of Python's path (``PYTHONPATH``, ``.pth``
-    files), ``~/...``, or its absolute path.
+    files), ``~/...``, or its absolute path. Of the last two kinds of folders, only those count that have such a file:
+    a Dask worker, or another machine, has further ones on its path.
 
     >>> roots = Roots([Path("/work/kernels")], ["/opt/tools"], "/home/me")
     >>> roots.portable("/work/kernels/a/norm.py"), roots.portable("/home/me/.rc"), roots.portable("/etc/rc")
     ('search/a/norm.py', '~/.rc', '/etc/rc')
-    >>> roots.path_of("path/data.json")
-    '/opt/tools/data.json'
+    >>> roots.path_of("path/data.json"), roots.path_of("path2/data.json")
+    ('/opt/tools/data.json', None)
     """
 
     def __init__(
@@ -38,17 +39,14 @@ class Roots:
         self.search = tuple(os.path.abspath(folder) for folder in search)
         self.path = tuple(dict.fromkeys(os.path.abspath(folder) for folder in path))
         self._folders = {PYTHON: interpreter.STANDARD}
-        numbers: dict[str, int] = {}
-        standard: list[str] = []
-        searched = [("search", folder) for folder in self.search]
-        for label, folder in [*searched, *((self._label(folder), folder) for folder in self.path)]:
-            if label == PYTHON:
-                standard.append(folder)
-                continue
-            numbers[label] = number = numbers.get(label, 0) + 1
-            self._folders[label if number == 1 else f"{label}{number}"] = folder
-        self._folders.setdefault("~", os.path.abspath(home or os.path.expanduser("~")))
-        self._prefixes = _longest_first([*((PYTHON, folder) for folder in standard), *self._folders.items()])
+        self._folders |= {_numbered("search", number): folder for number, folder in enumerate(self.search)}
+        self._folders["~"] = os.path.abspath(home or os.path.expanduser("~"))
+        labels = [(self._label(folder), folder) for folder in self.path]
+        self._on_path = {kind: [folder for label, folder in labels if label == kind] for kind in ("site", "path")}
+        standard = [(label, folder) for label, folder in labels if label == PYTHON]
+        on_path = [(label, folder) for label, folder in labels if label != PYTHON]
+        searched = [item for item in self._folders.items() if item[0] != "~"]
+        self._prefixes = _longest_first([*standard, *searched, *on_path, ("~", self._folders["~"])])
 
     @classmethod
     def here(cls, search: Iterable[Path | str]) -> Roots:
@@ -76,6 +74,10 @@ class Roots:
     def portable(self, path: str) -> str:
         """The name of an absolute path."""
         label, rest = self.place(path)
+        if label in self._on_path:
+            files = self._files(label, rest)
+            same = (number for number, file in enumerate(files) if path in (file, _real(file, rest)))
+            label = _numbered(label, next(same, 0))
         return "/".join(filter(None, (label, rest))) if label else path
 
     @property
@@ -96,8 +98,18 @@ class Roots:
         if name.startswith("/"):
             return name
         label, _, rest = name.partition("/")
+        kind = label.rstrip("0123456789")
+        if folders := self._on_path.get(kind):
+            files = self._files(kind, rest) or [os.path.join(folders[0], rest)]
+            number = int(label[len(kind) :] or 1)
+            return files[number - 1] if 0 < number <= len(files) else None
         folder = self._folders.get(label)
         return os.path.join(folder, rest) if folder is not None and rest else folder
+
+    def _files(self, kind: str, rest: str) -> list[str]:
+        """The files of this name in the folders of one kind, in Python's order."""
+        files = (os.path.join(folder, rest) if rest else folder for folder in self._on_path[kind])
+        return [file for file in files if os.path.lexists(file)]
 
     def _label(self, folder: str) -> str:
         if os.path.basename(folder) in _SITES:
@@ -105,6 +117,16 @@ class Roots:
         standard = os.path.join(self._folders[PYTHON], "")
         inside = os.path.join(folder, "").startswith((standard, os.path.realpath(standard)))
         return PYTHON if inside or re.fullmatch(r"python3[0-9]+\.zip", os.path.basename(folder)) else "path"
+
+
+def _numbered(label: str, number: int) -> str:
+    return label if number == 0 else f"{label}{number + 1}"
+
+
+def _real(file: str, rest: str) -> str:
+    """The path of a file below the real folder of its root; links below that stay."""
+    folder = os.path.realpath(file.removesuffix(rest))
+    return os.path.join(folder, rest) if rest else folder
 
 
 def _longest_first(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from precast.build.ipc.capacity import resident
 from precast.build.ipc.exit_status import describe_exit
 from precast.build.ipc.message import Message
 from precast.build.ipc.output_tail import OutputTail
-from precast.build.ipc.process_tree import StopTimer, end_descendants, has_ended
+from precast.build.ipc.process_tree import StopTimer, end_descendants, has_ended, waited_for_processor
 from precast.build.ipc.timed_pipe import TimedPipe
 from precast.loader.errors import FormatError, PrecastError
 
@@ -164,7 +164,7 @@ class ChildProcess:
     def _read(self, seconds: float) -> Message:
         if self._gone:
             raise ChildLost(f"the {self._name} has ended", self._tail.last())
-        pipe = TimedPipe(self._replies, seconds, self._check)
+        pipe = TimedPipe(self._replies, seconds, self._check, lambda: waited_for_processor(self.pid))
         killed = False
         try:
             message = Message.read(pipe)

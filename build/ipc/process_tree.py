@@ -68,6 +68,17 @@ def is_stopped(pid: int) -> bool:
     return _state(pid) == "T"
 
 
+def waited_for_processor(pid: int) -> float:
+    """The seconds for which a process could have run, and others had all processors; 0 where the kernel has no count.
+
+    >>> waited_for_processor(os.getpid()) >= 0.0
+    True
+    """
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
+
+
 class StopTimer:
     """How long a process, or one that it has started, has been stopped by a signal.
 

@@ -25,10 +25,16 @@ def ready(*descriptors: int, seconds: float | None = None) -> list[int]:
 
 
 class TimedPipe:
-    """Reads from a pipe until a deadline, and calls ``check`` regularly while it waits."""
+    """Reads from a pipe until a deadline, and calls ``check`` regularly while it waits.
 
-    def __init__(self, pipe: BinaryIO, seconds: float, check: Callable[[], None]) -> None:
+    ``delay`` returns the seconds for which the other end has waited for a processor in all: these do not count.
+    """
+
+    def __init__(
+        self, pipe: BinaryIO, seconds: float, check: Callable[[], None], delay: Callable[[], float] = float
+    ) -> None:
         self._pipe, self._deadline, self._check = pipe, time.monotonic() + seconds, check
+        self._delay, self._counted = delay, delay()
 
     def read(self, size: int) -> bytes:
         """At most so many bytes, none at the end; raises TimeoutError."""
@@ -36,6 +42,13 @@ class TimedPipe:
             left = self._deadline - time.monotonic()
             if ready(self._pipe.fileno(), seconds=max(0.0, min(left, _CHECK_SECONDS))):
                 return os.read(self._pipe.fileno(), min(size, _MOST))
-            if left <= 0:
+            if left <= 0 and not self._extend():
                 raise TimeoutError
             self._check()
+
+    def _extend(self) -> bool:
+        """Move the deadline by the time for which the other end has waited since; False if it has hardly waited."""
+        delay = self._delay()
+        more, self._counted = delay - self._counted, delay
+        self._deadline += more
+        return more > _CHECK_SECONDS

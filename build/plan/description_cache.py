@@ -86,7 +86,7 @@ class DescriptionCache:
             for kernel, answer in self._child(where).describe(group).items():
                 descriptions[kernel] = answer
                 if isinstance(answer, Description):
-                    self._note("kernels", keys[kernel], _to_json(answer))
+                    self._note("kernels", keys[kernel], _to_json(answer), answer.source, kernel.inputs)
         for kernel, answer in descriptions.items():
             if isinstance(answer, Description):
                 before = self._described.get(answer.source)
@@ -119,7 +119,7 @@ class DescriptionCache:
         if isinstance(noted, list) and all(isinstance(name, str) for name in noted):
             return frozenset(noted)
         (answer,) = self._child(where).size_names([variant])
-        self._note("sizes", key, sorted(answer))
+        self._note("sizes", key, sorted(answer), variant.source, where.inputs)
         return answer
 
     def _refusals(self, source: str, where: _Surroundings, variants: list[Variant]) -> list[str | None]:
@@ -131,12 +131,12 @@ class DescriptionCache:
         answer = list(self._child(where).refusals(variants))
         # A refusal may depend on installed packages, which the key does not cover: it is not kept.
         if not any(answer):
-            self._note("supports", key, answer)
+            self._note("supports", key, answer, source, where.inputs)
         return answer
 
-    def _note(self, kind: str, key: str, value: Any) -> None:
-        """Keep what a child process replied."""
-        if self._notes and key:
+    def _note(self, kind: str, key: str, value: Any, source: str, inputs: tuple[str, ...]) -> None:
+        """Keep what a child process replied, unless what the key was made of has changed meanwhile."""
+        if self._notes and key and self._closures.are_as_read(source, inputs):
             self._notes.put(kind, key, value)
 
     def _key(self, kernel: KernelRef) -> str:

@@ -27,7 +27,10 @@ from precast.loader.regular_file import read_regular
 
 _LEVEL = 3
 _RECORD_LIMIT = 1 << 30
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+_UNWRITABLE = {
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "is read-only"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "is full ('precast store --prune' makes room)"),
+}
 _MOST_SETS = 16  # a variant that requests facts in more ways is built again now and then
 
 
@@ -57,7 +60,7 @@ class Store:
         self._warn = warn
         self.remote = remote
         self._refused: set[Path] = set()
-        self._read_only = False
+        self._unwritable: set[str] = set()
         self._not_in_remote: set[str] = set()
         self._in_remote: set[str] = set()
 
@@ -124,15 +127,17 @@ class Store:
         self._send(_name(key, kind), data)
 
     def _keep(self, path: Path, data: bytes) -> None:
-        """Write a file here; a store that this user may only read is left as it is, with a warning."""
+        """Write a file here. A store that is full, or that this user may only read, is left as it is, with a warning:
+        what was compiled is in the cache nevertheless."""
         try:
             write_atomically(path, data)
         except StoreError as error:
-            if getattr(error.__cause__, "errno", None) not in _READ_ONLY:
+            why = _UNWRITABLE.get(getattr(error.__cause__, "errno", None) or 0)
+            if why is None:
                 raise
-            if not self._read_only:
-                self._read_only = True
-                self._warn(f"the store {self.path} is read-only: what this build compiles is not kept for the next one")
+            if why not in self._unwritable:
+                self._unwritable.add(why)
+                self._warn(f"the store {self.path} {why}: what this build compiles is not kept for the next one")
 
     def send_missing(self, files: Iterable[tuple[str, str]]) -> None:
         """Send those of these files, given by key and kind, that the remote cache lacks. It is listed once.

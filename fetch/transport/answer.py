@@ -48,24 +48,28 @@ class Body:
 
     def chunks(self, most: int) -> Iterator[bytes]:
         """At most ``most`` bytes, as they arrive. A shorter body is not an error here: callers check the size."""
-        deadline = self._patience.deadline(most)
-        self._allow(deadline)  # also for what is not the body: the sizes of its chunks, and trailers
+        arrived, block_by = 0, self._patience.block_by()
+        self._allow(block_by)  # also for what is not the body: the sizes of its chunks, and trailers
         while most > 0:
             try:
                 chunk = self._response.read1(min(most, CHUNK))
             except BROKEN as error:
                 if self._stop.is_set():
                     raise Stopped from None
-                if time.monotonic() > deadline:
-                    raise TransientError(_TOO_SLOW.format(self._patience.slowest)) from None
+                if time.monotonic() > block_by:
+                    raise TransientError(_TOO_SLOW.format(self._patience.slowest), slow=True) from None
                 raise TransientError(f"the connection broke ({reason_of(error)})") from None
             if self._stop.is_set():
                 raise Stopped
-            if time.monotonic() > deadline:  # also at the end: a connection that was ended looks like one
-                raise TransientError(_TOO_SLOW.format(self._patience.slowest))
+            if time.monotonic() > block_by:  # also at the end: a connection that was ended looks like one
+                raise TransientError(_TOO_SLOW.format(self._patience.slowest), slow=True)
             if not chunk:
                 return
             most -= len(chunk)
+            arrived += len(chunk)
+            if arrived >= self._patience.block:
+                arrived, block_by = 0, self._patience.block_by()
+                self._allow(block_by)
             yield chunk
 
     def read(self, limit: int) -> bytes:

@@ -22,11 +22,14 @@ _REPORTED = 1.5  # seconds
 
 
 class TransientError(Exception):
-    """A lost connection, or a busy server. ``retry_after`` is the pause that the server requested, in seconds."""
+    """A lost connection, or a busy server. ``retry_after`` is the pause that the server requested, in seconds.
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    One that is ``slow`` sent something, and took very long: it is tried again once, since all may be as slow.
+    """
+
+    def __init__(self, reason: str, retry_after: float | None = None, *, slow: bool = False) -> None:
         super().__init__(reason)
-        self.retry_after = retry_after
+        self.retry_after, self.slow = retry_after, slow
 
 
 class Stopped(Exception):
@@ -35,8 +38,8 @@ class Stopped(Exception):
 
 class Patience(Immutable, kw_only=True):
     """How long to wait: ``tries`` without any progress, ``timeout`` seconds for a server's next bytes, twice that for
-    all headers, and ``slowest`` bytes a second for the rest. The first pause has about ``first`` seconds, each further
-    one twice as many, at most ``longest``.
+    all headers. The rest must arrive at ``slowest`` bytes a second or faster, in each ``timeout``. The first pause has
+    about ``first`` seconds, each further one twice as many, at most ``longest``.
     """
 
     tries: int = 6
@@ -57,9 +60,18 @@ class Patience(Immutable, kw_only=True):
         grown = min(self.first * float(1 << min(attempt, 30)), self.longest) * (0.5 + chance / 2)
         return min(max(grown, minimum or 0.0), self.longest)
 
-    def deadline(self, size: int) -> float:
-        """The time of the monotonic clock by which ``size`` bytes must have arrived."""
-        return time.monotonic() + 10 * self.timeout + size / max(self.slowest, 1)
+    @property
+    def block(self) -> float:
+        """The bytes that must arrive in each ``timeout``.
+
+        >>> Patience().block
+        30000.0
+        """
+        return self.slowest * self.timeout
+
+    def block_by(self) -> float:
+        """The time of the monotonic clock by which the next block must have arrived, or what is left."""
+        return time.monotonic() + self.timeout
 
     def answer_by(self, sent: int) -> float:
         """The time of the monotonic clock by which ``sent`` bytes must be sent and all headers must have come."""
@@ -77,18 +89,18 @@ class Patience(Immutable, kw_only=True):
 
         A longer wait is reported.
         """
-        attempt, had = 0, progress()
+        attempt, failures, had = 0, 0, progress()
         for _ in range(self.most):
             if stop.is_set():
                 raise Stopped
             try:
                 return action()
             except TransientError as error:
-                if progress() > had:
-                    attempt, had = 0, progress()
-                attempt += 1
+                if progress() > had and not error.slow:
+                    attempt, failures, had = 0, 0, progress()
+                attempt, failures = attempt + (max(self.tries // 2, 1) if error.slow else 1), failures + 1
                 if attempt >= self.tries:
-                    raise FetchError(f"{what}: {error}, {attempt} times in a row: try again later") from None
+                    raise FetchError(f"{what}: {error}, {failures} times in a row: try again later") from None
                 seconds = self.pause(attempt - 1, error.retry_after, random.random())
                 if seconds >= _REPORTED:
                     report(f"{what}: {error}; retrying in {seconds:.0f} s")

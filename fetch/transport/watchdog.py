@@ -31,11 +31,13 @@ class Watchdog:
         """Let a connection stay until a time."""
         with self._changed:
             self._late.discard(connection)
+            sooner = until < self._until.get(connection, until + 1)
             self._until[connection] = until
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if sooner:  # not for every part that arrives
+                self._changed.notify()
 
     def release(self, connection: HTTPConnection) -> None:
         """Watch a connection no more."""

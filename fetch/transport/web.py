@@ -137,7 +137,7 @@ class Web:
                 if self.stop.is_set():
                     raise Stopped from None
                 if late:
-                    raise TransientError(f"no whole answer in {2 * self.patience.timeout:g} s") from None
+                    raise TransientError(f"no whole answer in {2 * self.patience.timeout:g} s", slow=True) from None
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise FetchError(
                         f"{shown(url)}: its certificate is not trusted ({error.verify_message}): check the address, or"

@@ -16,7 +16,7 @@ from precast.loader.contract.format.index import INDEX_LIMIT, VERSION
 from precast.loader.errors import AttachNotInstalled, FormatError, PrecastError
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp
-from precast.loader.resolve.discover import VARIABLE, DiscoveredCache
+from precast.loader.resolve.discover import ORDER_VARIABLE, VARIABLE, DiscoveredCache
 from precast.loader.resolve.judge import resolve_every
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _variants(discovered: DiscoveredCache, op: str) -> set[tuple[str, str]]:
 
 def _order(first: DiscoveredCache, second: DiscoveredCache) -> str:
     if first.origin != VARIABLE:
-        return "wheels are searched in the order of their names"
+        return f"{ORDER_VARIABLE} names it first" if first.ordered else "no order was given, and its name comes first"
     if second.origin != VARIABLE:
         return f"folders of {VARIABLE} come before installed wheels"
     return f"it is first in {VARIABLE}"

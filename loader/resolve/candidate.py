@@ -28,10 +28,12 @@ from precast.loader.import_lock import IMPORT_LOCK
 
 
 class CachedOp(Immutable, kw_only=True):
-    """An op as one cache has it; ``precedence`` is the cache's position in the search order, from 0."""
+    """An op as one cache has it; ``precedence`` is the cache's position in the search order, from 0. ``ordered`` unless
+    only its name gave it that position."""
 
     cache: str
     precedence: int
+    ordered: bool = True
     index: Index = field(repr=False)
     op: OpReader = field(repr=False)
 

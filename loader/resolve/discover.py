@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 VARIABLE = "PRECAST_CACHE_PATH"
 PIN_VARIABLE = "PRECAST_PIN"
+ORDER_VARIABLE = "PRECAST_CACHES"
 GROUP = "precast.caches"
 
 
 class DiscoveredCache(Immutable, kw_only=True):
     """One path where a cache is, or should be. A broken one has an ``error`` and no ``cache``.
 
-    ``label`` is the name, with the path if another cache has the same name.
+    ``label`` is the name, with the path if another cache has the same name. ``ordered`` unless only its name decides
+    where it is searched among the installed ones.
     """
 
     name: str
@@ -34,6 +36,7 @@ class DiscoveredCache(Immutable, kw_only=True):
     cache: Cache | None = None
     error: CacheError | None = None
     label: str = ""
+    ordered: bool = True
 
     @property
     def index(self) -> Index | None:
@@ -56,6 +59,11 @@ class Caches(tuple[DiscoveredCache, ...]):
     """The caches in the order in which they are searched; a prompt shows each on its own line."""
 
     __slots__ = ()
+
+    def unknown(self, order: Sequence[str] | None) -> list[str]:
+        """The names in an order, by default that of ``PRECAST_CACHES``, that none of these caches has."""
+        names = order_of_environment() if order is None else order
+        return [name for name in names if name not in {discovered.name for discovered in self}]
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "no caches"
@@ -87,8 +95,14 @@ class Ops(tuple[str, ...]):
         return ops_view(self, self._places)
 
 
-def discover(search: str | None = None, pins: Pins | None = None, installed: Installed | None = None) -> Caches:
-    """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels by name.
+def discover(
+    search: str | None = None,
+    pins: Pins | None = None,
+    installed: Installed | None = None,
+    order: Sequence[str] | None = None,
+) -> Caches:
+    """Every cache, first the directories of ``PRECAST_CACHE_PATH`` in their order, then installed wheels: those that
+    ``PRECAST_CACHES`` names in its order, the others by name.
 
     Parameters
     ----------
@@ -98,18 +112,34 @@ def discover(search: str | None = None, pins: Pins | None = None, installed: Ins
         Digests to use in place of ``PRECAST_PIN``.
     installed
         The installed distributions.
+    order
+        Names of installed caches to use in place of ``PRECAST_CACHES``.
     """
+    order = order_of_environment() if order is None else order
     pins = pins or _pins(os.environ.get(PIN_VARIABLE, ""))
     search = os.environ.get(VARIABLE, "") if search is None else search
     seen: set[object] = set()
     result = []
-    for discovered in (*_listed(search, pins), *_in_wheels(installed or Installed(), pins)):
+    for discovered in (*_listed(search, pins), *_in_order(_in_wheels(installed or Installed(), pins), order)):
         identity = _identity(discovered.path) if discovered.path else None
         if identity is None or identity not in seen:
             seen.add(identity)
             result.append(discovered)
     names = [discovered.name for discovered in result]
     return Caches(replace(d, label=d.name if names.count(d.name) == 1 else f"{d.name} at {d.path}") for d in result)
+
+
+def order_of_environment() -> tuple[str, ...]:
+    """The names in ``PRECAST_CACHES``."""
+    names = map(str.strip, os.environ.get(ORDER_VARIABLE, "").split(","))
+    return tuple(filter(None, names))
+
+
+def _in_order(wheels: Iterable[DiscoveredCache], order: Sequence[str]) -> list[DiscoveredCache]:
+    """The wheels that an order names, then the others as they come."""
+    places = {name: number for number, name in reversed(tuple(enumerate(order)))}
+    named = [replace(wheel, ordered=wheel.name in places) for wheel in wheels]
+    return sorted(named, key=lambda wheel: places.get(wheel.name, len(order)))
 
 
 def _pins(text: str) -> Pins | None:

@@ -19,7 +19,13 @@ def sources_of(op: str, caches: Caches) -> tuple[list[CachedOp], tuple[str, ...]
         if cache is not None and op in cache.index.ops:
             try:
                 sources.append(
-                    CachedOp(cache=discovered.label, precedence=precedence, index=cache.index, op=cache.op(op))
+                    CachedOp(
+                        cache=discovered.label,
+                        precedence=precedence,
+                        ordered=discovered.ordered,
+                        index=cache.index,
+                        op=cache.op(op),
+                    )
                 )
             except CacheError as error:
                 damage = error

@@ -8,12 +8,19 @@ import re
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from precast.build.compile.outcome import request_for
+from precast.build.compile.worker import Worker
+from precast.build.gpu.profile import Profiles
+from precast.build.ipc.message import Message
+from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, environment, events, manifest, module, precast
+from tests.helpers.variants import variant
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
@@ -35,11 +42,6 @@ def crash(n: int):
 def leave(n: int):
     print("leaving without a word more", flush=True)
     os._exit(3)
-
-
-def hang(n: int):
-    print("waiting for something that never comes", flush=True)
-    time.sleep(1000)
 
 
 def eat(n: int):
@@ -71,7 +73,6 @@ def own_cache(n: int):
 SAID = {
     "crash": ("the worker was ended by SIGSEGV", "about to crash"),
     "leave": ("the worker ended with exit status 3", "leaving without a word more"),
-    "hang": ("no answer in 6 s; the worker was ended", "waiting for something that never comes"),
     "eat": ("MiB of memory|^MemoryError in eat, ", ""),
     "swallow": ("^MemoryError in swallow, ", ""),
     "chatty": ("ValueError: after megabytes", "the end of megabytes"),
@@ -85,8 +86,8 @@ def test_each_fault_costs_its_own_variant(tmp_path: Path) -> None:
     kernels |= {"faults:good": [1, 2, 3, 4], "faults:chatty": [1, 2], "faults:own_cache": [1, 2, 3]}
     mine = manifest(tmp_path, kernels)
     # Every failure, as 'eat' may have the reason of 'swallow': its own limit may come before its parent looks.
-    bounds = ("--timeout", 6, "--memory", 1500)
-    done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", "--json", "--verbose", "-j", 2, *bounds)
+    words = ("build", mine, "-o", tmp_path / "cache", "--json", "--verbose", "-j", 2, "--memory", 1500)
+    done = precast(tmp_path / "store", *words)
     assert done.returncode == 1, done.stderr
     report = events(done)[-1]
     failed = {f["op"].removeprefix("user."): f for f in report["failed"]}
@@ -99,6 +100,38 @@ def test_each_fault_costs_its_own_variant(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     held = {op: len(cache.op(op).rows) for op in cache.index.ops}
     assert held == {"user.good": 4, "user.chatty": 1, "user.own_cache": 3}
+
+
+HANG = """
+import time
+
+
+def hang(n: int):
+    print("waiting for something that never comes", flush=True)
+    time.sleep(1000)
+
+
+def good(n: int):
+    return compile_add(n)
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_hangs_costs_its_own_variant(tmp_path: Path) -> None:
+    """Its worker has a limit that the others do not: a busy machine may need any time for these."""
+    module(tmp_path, "hanging", HANG)
+    target = Target.parse("sm_90a")
+    worker = Worker(target, {}, [tmp_path], Profiles().of(target))
+    try:
+        for name, seconds in (("good", 300.0), ("hang", 1.0), ("good", 300.0)):
+            worker.send(Message(request_for(replace(variant(1), source=f"hanging:{name}"), seconds)))
+            reply = worker.receive(300)
+            assert len(reply.parts) == (name == "good"), reply.header
+            if name == "hang":
+                assert reply.header["error"].startswith("no answer in 1 s; the worker was ended")
+                assert "waiting for something that never comes" in worker.output
+    finally:
+        worker.kill()
 
 
 @pytest.mark.slow

@@ -232,22 +232,39 @@ def small_disk(tmp_path: Path) -> object:
     subprocess.run(["umount", "-l", place], check=True)
 
 
+def fill(disk: Path) -> Path:
+    """Fill a disk with one file."""
+    (disk / "ballast").write_bytes(b"")
+    with contextlib.suppress(OSError), open(disk / "ballast", "ab", buffering=0) as ballast:
+        while True:
+            ballast.write(b"x" * 4096)
+    return disk / "ballast"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("full", ["store", "cache"])
-def test_a_full_disk_is_a_clear_error_and_the_old_cache_stands(tmp_path: Path, small_disk: Path, full: str) -> None:
+def test_a_full_store_costs_only_what_it_would_have_kept(tmp_path: Path, small_disk: Path) -> None:
+    mine, store, cache = user(tmp_path / "src", variants=2), small_disk / "store", tmp_path / "cache"
+    assert precast(store, "build", mine, "-o", cache, "-j", 1).returncode == 0
+    user(tmp_path / "src", variants=4)
+    ballast = fill(small_disk)
+    done = precast(store, "build", mine, "-o", cache, "-j", 1)
+    assert done.returncode == 0 and "2 variants built, 2 reused" in done.stdout, done.stderr
+    assert done.stderr.count(f"the store {store} is full ('precast store --prune'") == 1
+    assert is_whole(cache)
+    ballast.unlink()
+    again = precast(store, "build", mine, "-o", tmp_path / "again", "-j", 1)
+    assert "2 variants built, 2 reused" in again.stdout, "no record is there in part"
+    assert tree(tmp_path / "again") == tree(cache)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_clear_error_and_the_old_cache_stands(tmp_path: Path, small_disk: Path) -> None:
     mine = user(tmp_path / "src", variants=2)
-    cache = small_disk / "cache"
-    store = small_disk / "store" if full == "store" else tmp_path / "store"
+    cache, store = small_disk / "cache", tmp_path / "store"
     assert precast(store, "build", mine, "-o", cache, "-j", 1).returncode == 0
     before = tree(cache)
     user(tmp_path / "src", variants=4)
-    (small_disk / "ballast").write_bytes(b"")
-    try:
-        with open(small_disk / "ballast", "ab", buffering=0) as ballast:
-            while True:
-                ballast.write(b"x" * 4096)
-    except OSError:
-        pass
+    ballast = fill(small_disk)
     done = precast(store, "build", mine, "-o", cache, "-j", 1)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
@@ -255,6 +272,6 @@ def test_a_full_disk_is_a_clear_error_and_the_old_cache_stands(tmp_path: Path, s
     assert "Traceback" not in done.stderr
     assert tree(cache) == before
     assert is_whole(cache)
-    (small_disk / "ballast").unlink()
+    ballast.unlink()
     assert precast(store, "build", mine, "-o", cache, "-j", 1).returncode == 0
     assert list(small_disk.rglob(".*")) == []

@@ -59,22 +59,31 @@ class NewRoot:
         if read_only:
             calls.make_read_only(target)
 
-    def copy(self, path: str) -> None:
+    def copy(self, path: str) -> bool:
         """Let a file, or all that is in a folder, be there as copies, with their content at this moment and without
-        their times; what is large is there itself."""
+        their times; what is large is there itself.
+
+        Of a link in a folder, only the link: what it leads to outside of the folder is an input of its own, or none.
+        False if something is too large for a copy.
+        """
         path = self._planted(path)
         source, target = self._source + path, _AT + path
         if os.path.isdir(source):
-            paths = [os.path.join(path, name) for name in os.listdir(source) if name != "__pycache__"]
             os.makedirs(target, exist_ok=True)
-            for inner in paths:
-                self.copy(inner)
-        elif os.path.isfile(source) and os.path.getsize(source) <= _SMALL:
+            names = [name for name in os.listdir(source) if name != "__pycache__"]
+            links = {name for name in names if os.path.islink(f"{source}/{name}")}
+            for name in links:
+                if not os.path.lexists(f"{target}/{name}"):
+                    os.symlink(os.readlink(f"{source}/{name}"), f"{target}/{name}")
+            copied = [self.copy(os.path.join(path, name)) for name in names if name not in links]
+            return all(copied)
+        if os.path.isfile(source) and os.path.getsize(source) <= _SMALL:
             if not os.path.lexists(target):
                 shutil.copy(source, target)
                 os.utime(target, (0, 0))
-        else:
-            self.add(path, read_only=True)
+            return True
+        self.add(path, read_only=True)
+        return not os.path.exists(source)
 
     def hide(self, folder: str) -> None:
         """Let a folder be there that is empty, whether or not it is in one that was added."""

@@ -20,6 +20,7 @@ from precast.build.errors import UndeclaredInput
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _NETWORK = ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname")
+_LOST: list[UndeclaredInput] = []  # refusals that Python has replaced by errors of its own
 _LOCAL = ("127.", "::1", "localhost")
 
 
@@ -44,6 +45,7 @@ class Refusals:
             "os.exec": self._program,
             "os.posix_spawn": self._program,
             "os.system": lambda _: self._program("sh"),
+            "cpython.PyInterpreterState_New": self._interpreter,
             **dict.fromkeys(_NETWORK, self._network),
         }
 
@@ -70,7 +72,7 @@ class Refusals:
             return
         name = os.path.abspath(os.fsdecode(path))
         if self._is_absent(name) and (at := _requester()):
-            raise UndeclaredInput.of_path(name, at)
+            raise UndeclaredInput.of_path(os.path.realpath(name), at)
 
     def _database(self, name: Any, *_: Any) -> None:
         text = os.fsdecode(name)
@@ -98,9 +100,15 @@ class Refusals:
         if not local and (at := _requester()):
             raise UndeclaredInput.of_network(at)
 
+    def _interpreter(self, *_: object) -> None:
+        """Refused by anybody: this hook is not called there, and imports of the DSL there wait for ever."""
+        refused = UndeclaredInput.of_interpreter(_requester() or "code of a package")
+        _LOST.append(refused)
+        raise refused
+
     def _is_absent(self, path: str) -> bool:
         if self._readable is None:
-            return not os.path.lexists(path)
+            return not os.path.exists(path)
         real = os.path.realpath(path)
         if real in self._made:
             return False
@@ -114,13 +122,18 @@ class Refusals:
 def explained(error: BaseException) -> BaseException:
     """An error that may have come of what the closure does not have, as one that says so; else the error itself."""
     frames = [f for f in author_frames(error) if not is_standard(f.filename) and not is_installed(f.filename)]
-    if isinstance(error, UndeclaredInput) or not frames:
+    if isinstance(error, UndeclaredInput):
+        return error
+    if _LOST:
+        return _LOST[0].with_traceback(error.__traceback__)
+    if not frames:
         return error
     at = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
     refused: UndeclaredInput | None = None
     missing = error.filename if isinstance(error, (FileNotFoundError, PermissionError)) else None
     if isinstance(missing, (str, bytes, os.PathLike)):
-        refused = UndeclaredInput.of_path(os.fsdecode(missing), at)
+        name = os.fsdecode(missing)  # of a link in a declared folder, what it leads to must be declared
+        refused = UndeclaredInput.of_path(os.path.realpath(name) if os.path.isabs(name) else name, at)
     elif isinstance(error, KeyError) and _is_variable(error):
         refused = UndeclaredInput.of_variable(str(error.args[0]), at)
     return refused.with_traceback(error.__traceback__) if refused is not None else error

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from precast.build.child.closed import landlock
 from precast.build.child.closed.new_root import TEMPORARY, NewRoot
 from precast.build.child.closed.refusals import Refusals
 from precast.build.disk.scratch import scratch_folder
+from precast.build.inputs.contents import Contents
 from precast.build.inputs.module_finder import SITES
 
 By = Literal["namespaces", "landlock", "none"]
@@ -41,6 +42,7 @@ class World:
     own: tuple[str, ...]
     sites: tuple[str, ...]
     search: tuple[str, ...]
+    copies: dict[str, str | None] = field(default_factory=dict)  # digests by path: what this process has of them
 
     @classmethod
     def begin(cls, search: Iterable[str]) -> World:
@@ -102,9 +104,10 @@ class World:
             root.hide(folder)
         for path in (*closure["installed"], *self.own, *closure["programs"]):
             root.add(path, read_only=True)
-        for path in (*closure["declared"], *closure["sources"]):
-            root.copy(path)
+        copied = [path for path in (*closure["declared"], *closure["sources"]) if root.copy(path)]
         root.enter(name)
+        contents = Contents()
+        self.copies = {path: contents.folder(path) or contents.file(path) for path in copied}
 
 
 def _interpreter() -> Iterable[str]:

@@ -98,6 +98,19 @@ void write_d(Warp &warp, const Lists &lists, Shape shape, Accumulator accumulato
   });
 }
 
+Step step_of(const Insn &insn, Unit unit, Shape shape, const f32 *a, const f32 *b, u32 *d) {
+  return {unit,
+          shape.rows,
+          8,
+          shape.depth,
+          a,
+          b,
+          reinterpret_cast<f32 *>(d),
+          8,
+          least_exponent(Element(insn.a[7])),
+          least_exponent(Element(insn.a[8]))};
+}
+
 void multiply(Element element, Accumulator accumulator, const Step &step) {
   const bool small = bits_of(element) <= 8;
   if (accumulator == Accumulator::F16) return small ? accumulate_f8_to_f16(step) : accumulate_to_f16(step);
@@ -116,7 +129,8 @@ void multiply(Element element, Accumulator accumulator, const Step &step) {
 } // namespace
 
 // a: pool (begin, count), numbers of registers of D, A and B, rows, depth, element of A, of B, accumulator, flags (1:
-// the sums saturate, 2: elements of less than a byte lie in bytes)
+// the sums saturate, 2: elements of less than a byte lie in bytes, 4: float8 is added as tcgen05 adds it, as
+// published of sm_120, and not by two products of float16)
 OPERATION(mma) {
   if (!together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const Lists lists = lists_of(warp, insn);
@@ -132,7 +146,7 @@ OPERATION(mma) {
     accumulate_s32({shape.rows, 8, shape.depth, a, b, reinterpret_cast<s32 *>(d), 8, (insn.a[10] & 1) != 0});
   else
     multiply(Element(insn.a[7]), accumulator,
-             Step{Unit::Mma, shape.rows, 8, shape.depth, a, b, reinterpret_cast<f32 *>(d), 8});
+             step_of(insn, insn.a[10] & 4 ? Unit::Tcgen05 : Unit::Mma, shape, a, b, d));
   write_d(warp, lists, shape, accumulator, d);
   machine.counts.product_flops += u64(2) * shape.rows * 8 * shape.depth;
   return Outcome::Next;
@@ -188,7 +202,7 @@ OPERATION(mma_scaled) {
   const s32 *list = lists.c + lists.d_count;
   const u32 byte_a = warp.word(list[1])[0], thread_a = warp.word(list[2])[0], byte_b = warp.word(list[4])[0],
             thread_b = warp.word(list[5])[0];
-  if (byte_a + blocks > 4 || byte_b + blocks > 4 || thread_a > 1 || thread_b > 3)
+  if (byte_a + blocks > 4 || byte_b + blocks > 4 || byte_a % blocks || byte_b % blocks || thread_a > 1 || thread_b > 3)
     throw Fault(fault::DESCRIPTOR, "scales of mma.sync that no byte or thread holds");
   for (u32 row = 0; row < 16; ++row)
     for (u32 i = 0; i < blocks; ++i)
@@ -197,7 +211,7 @@ OPERATION(mma_scaled) {
   for (u32 column = 0; column < 8; ++column)
     for (u32 i = 0; i < blocks; ++i)
       scale_b[i * 8 + column] = small_value(scale, warp.word(list[3])[column * 4 + thread_b] >> (8 * (byte_b + i)));
-  accumulate_scaled(Step{Unit::Mma, 16, 8, shape.depth, a, b, reinterpret_cast<f32 *>(d), 8}, scale_a, scale_b, blocks);
+  accumulate_scaled(step_of(insn, Unit::Tcgen05, shape, a, b, d), scale_a, scale_b, blocks);
   write_d(warp, lists, shape, Accumulator::F32, d);
   machine.counts.product_flops += u64(2) * 16 * 8 * shape.depth;
   return Outcome::Next;

@@ -9,8 +9,13 @@ from precast.emulator.lowering.lowering import Lowering, Operand, Unsupported, l
 from precast.emulator.lowering.products.elements import ACCUMULATORS, ELEMENTS, INTEGERS, bits_of
 
 _SHAPE = re.compile(r"m(8|16)n8k(\d+)$")
-_SATURATES, _IN_BYTES = 1, 2
+_SATURATES, _IN_BYTES, _WHOLE = 1, 2, 4
 _BLOCKS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
+_VECTORS = {  # of each kind with scales; the first is the default
+    "kind::mxf8f6f4": ("scale_vec::1X",),
+    "kind::mxf4": ("scale_vec::2X",),
+    "kind::mxf4nvf4": ("", "scale_vec::2X", "scale_vec::4X"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ def multiply(to: Lowering) -> None:
         raise Unsupported(f"a product of {left} into {sums}")
     in_bytes = kind == "kind::f8f6f4"
     _check(registers, rows, depth, 8 if in_bytes else bits_of(left), sums)
-    flags = _SATURATES * saturates | _IN_BYTES * in_bytes
+    whole = bits_of(left) <= 8 and to.architecture.startswith("sm_12")
+    flags = _SATURATES * saturates | _IN_BYTES * in_bytes | _WHOLE * whole
     if bits == 64:
         to.emit("mma_f64", to.pool(registers.all()), *registers.counts(), rows, depth)
         return
@@ -84,10 +90,15 @@ def _scaled(to: Lowering, depth: int, kind: str) -> None:
     """With block scales; sm_120a."""
     words = to.modifiers
     words.choose("block_scale")
-    blocks = _BLOCKS[words.option(*_BLOCKS) or ("scale_vec::1X" if kind == "kind::mxf8f6f4" else "scale_vec::2X")]
+    vector = words.option(*_BLOCKS) or _VECTORS[kind][0]
+    if not vector:
+        raise Unsupported("the size of the blocks is missing")
+    if vector not in _VECTORS[kind] or depth != (32 if kind == "kind::mxf8f6f4" else 64):
+        raise Unsupported(f"{vector} and a depth of {depth} with {kind}")
+    blocks = _BLOCKS[vector]
     sums, left, right, added, scale = (words.next() for _ in range(5))
-    if (sums, added) != ("f32", "f32") or scale not in ("ue8m0", "ue4m3"):
-        raise Unsupported(f"a product with scales of {scale} into {sums}")
+    if (sums, added) != ("f32", "f32") or scale not in (("ue8m0", "ue4m3") if blocks == 4 else ("ue8m0",)):
+        raise Unsupported(f"a product with {blocks} scales of {scale} into {sums}")
     registers = _registers(to, 32)
     in_bytes = kind == "kind::mxf8f6f4"
     _check(registers, 16, depth, 8 if in_bytes else 4, sums)

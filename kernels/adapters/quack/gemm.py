@@ -17,7 +17,10 @@ from precast.loader.contract.format.target import Target
 
 MODULE = "quack.gemm_default_epi"  # for the ``imports`` of a declaration
 SWIZZLE = 8
-_CLASSES = {"sm_90a": "GemmDefaultSm90", "sm_100a": "GemmDefaultSm100", "sm_103a": "GemmDefaultSm100"}
+_CLASSES = {
+    "sm_90a": "GemmDefaultSm90", "sm_100a": "GemmDefaultSm100", "sm_103a": "GemmDefaultSm100",
+    "sm_120a": "GemmDefaultSm120", "sm_121a": "GemmDefaultSm120",
+}  # fmt: skip
 _FLOATS = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 _STORED = ("bfloat16", "float16", "float32")
 _CLUSTERS = ((1, 1), (2, 1), (1, 2))
@@ -25,6 +28,8 @@ _PAIRED = (128, 256)  # of a tile's first side, that two blocks of sm_100a share
 # First sides of tiles on sm_90a, and how long the second may be; its multiples are of 16, or 32 for 192.
 _COOPERATIVE = {64: 256, 128: 256, 192: 256, 256: 208}
 _PINGPONG = {64: 256, 128: 208, 192: 128}
+
+_SM120 = {64: (128,), 128: (64, 128, 160, 192)}  # tiles for 99 KB of shared memory, those that quack tries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,7 @@ def refusal(config: Config, target: Target) -> str | None:
     wrong = next((name for name, value in plain.items() if config[name] != value), None)
     if wrong:
         return f"quack's gemm is taken for {wrong} {plain[wrong]!r}, not {config[wrong]!r}: use library operators"
-    return (_hopper if str(target) == "sm_90a" else _blackwell)(Design.of(config))
+    return {9: _hopper, 10: _blackwell, 12: _sm120}[target.major](Design.of(config))
 
 
 def _hopper(design: Design) -> str | None:
@@ -132,6 +137,15 @@ def _blackwell(design: Design) -> str | None:
     return None
 
 
+def _sm120(design: Design) -> str | None:
+    first, second = design.sides
+    if design.two_cta or design.blocks != (1, 1):
+        return "quack's gemm on sm_120a has neither clusters nor two_cta: use cluster [1, 1], and leave two_cta out"
+    if second not in _SM120.get(first, ()) or (design.pingpong and second == 192):
+        return f"quack's gemm on sm_120a has no tile {first} by {second}: use 128 by 64, 128, 160 or 192, or 64 by 128"
+    return None
+
+
 def _side(design: Design, which: int) -> str:
     return "mn"[which ^ design.swap]
 
@@ -151,12 +165,13 @@ def compile_gemm(design: Design, dtype: str, target: Target, tensors: Mapping[st
 
     from precast.kernels.adapters.quack import gemm_device
 
-    if str(target) == "sm_90a":
-        special = {"pingpong": design.pingpong, "is_persistent": True}
-        if bits(dtype) == 8:  # leave sums in the tensor core, as CUTLASS's operators and torch do
-            special["fp8_fast_accum"] = True
-    else:
-        special = {"use_clc_persistence": design.dynamic}
+    special: dict[str, bool] = {}
+    if target.major != 9:
+        special["use_clc_persistence"] = design.dynamic
+    if target.major != 10:
+        special |= {"pingpong": design.pingpong, "is_persistent": True}
+    if target.major == 9 and bits(dtype) == 8:  # leave sums in the tensor core, as CUTLASS's operators and torch do
+        special["fp8_fast_accum"] = True
     gemm_class = getattr(QUACK.module(MODULE), _CLASSES[str(target)])
     library_gemm = gemm_class(Float32, to_cutlass(dtype), design.sides, (*design.blocks, 1), **special)
     clusters = 1

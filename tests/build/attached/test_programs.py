@@ -67,6 +67,7 @@ def test_a_call_is_planned_for_each_value_and_target(plan: Plan) -> None:
     assert asked(plan(entry, "-t", "sm_90a")) == [(2, "sm_90a"), (3, "sm_90a")]
 
 
+@pytest.mark.slow
 def test_a_call_is_run_again_when_a_declared_file_has_changed(plan: Plan, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "asking.py").write_text(
@@ -184,6 +185,7 @@ def test_its_variables_and_its_gpu_are_those_that_it_is_built_with(plan: Plan, t
     assert json.loads(done.stdout)["variants"][0]["env"] == {"MINE": "132"}
 
 
+@pytest.mark.slow
 def test_each_gpu_is_built_what_the_program_asks_for_on_it(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "home" / "ask.py").write_text(
         f"{ASKS}from torch.cuda import get_device_properties\n"

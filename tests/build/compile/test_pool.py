@@ -49,6 +49,9 @@ class FakeWorker:
         self.ended = threading.Event()
         self.made.append(self)
 
+    def read_inputs(self, request: object) -> None:
+        pass
+
     def ready(self, seconds: float) -> None:
         pass
 

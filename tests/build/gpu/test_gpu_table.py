@@ -10,7 +10,8 @@ from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
 
 TARGETS = [
-    "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a",
+    "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_107a",
+    "sm_107f", "sm_110a",
     "sm_120a", "sm_120f", "sm_121a",
 ]  # fmt: skip
 

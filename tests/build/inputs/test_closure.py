@@ -12,6 +12,7 @@ import pytest
 from precast.build.compile.outcome import sampled
 from precast.build.errors import ChangedInputError
 from precast.build.inputs.closure import declared_input
+from precast.build.inputs.roots import Roots
 from tests.helpers.inputs.project import Project
 from tests.helpers.variants import variant
 
@@ -43,6 +44,20 @@ def test_the_inputs_have_the_same_names_and_values_elsewhere(
     assert moved.inputs().answers == first
 
 
+def test_a_name_does_not_depend_on_further_folders_of_the_path(tmp_path: Path) -> None:
+    """A Dask worker puts the folder of its own files first, and a machine may have more that is installed."""
+    one, two, empty = (tmp_path / name for name in ("one", "two", "empty"))
+    for folder in (one, two, empty):
+        folder.mkdir()
+    (one / "torch.py").write_text("")
+    (two / "torch.py").write_text("")
+    few, many = Roots([], [str(one), str(two)]), Roots([], [str(empty), str(one), str(empty / "more"), str(two)])
+    for number, folder in (("", one), ("2", two)):
+        assert few.portable(f"{folder}/torch.py") == many.portable(f"{folder}/torch.py") == f"path{number}/torch.py"
+        assert few.path_of(f"path{number}/torch.py") == many.path_of(f"path{number}/torch.py") == f"{folder}/torch.py"
+    assert many.path_of("path3/torch.py") is None, "there is no third one"
+
+
 def link(project: Project) -> None:
     (project.search / "none").symlink_to("nowhere")
 
@@ -66,6 +81,36 @@ def test_what_moves_while_a_variant_compiles_is_an_error(name: str, project: Pro
         closures.inputs(closure)
 
 
+@pytest.mark.parametrize("name", MOVES)
+def test_what_moves_before_its_value_was_needed_is_an_error(name: str, project: Project) -> None:
+    """The values of a variant that is compiled for the first time are read before it compiles, not when it has."""
+    closures, closure = project.closures(), project.closure()
+    closures.read(closure)
+    MOVES[name](project)
+    with pytest.raises(ChangedInputError, match=f"{name} changed during the build: build again"):
+        closures.inputs(closure)
+
+
+EDITS: dict[str, Callable[[Project], object]] = {
+    "a file": lambda p: p.write({"acme/__init__.py": "x = 1"}, p.site),
+    "a file of equal size, and back": lambda p: [p.write({"acme/__init__.py": text}, p.site) for text in ("x", "")],
+    "one more file": lambda p: p.write({"acme/more.py": ""}, p.site),
+    "one file less": lambda p: (p.site / "acme/__init__.py").unlink(),
+    "another version": lambda p: p.install("acme", "1.1", {"acme/__init__.py": ""}),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_package_that_is_edited_while_a_variant_compiles(name: str, project: Project) -> None:
+    """Its list of files says nothing of that."""
+    answers, closure = project.answers(), project.closure()
+    assert answers.edited(closure.names) == frozenset(), "nothing was read"
+    answers.answers(closure.names)
+    assert answers.edited(closure.names) == frozenset()
+    EDITS[name](project)
+    assert answers.edited(closure.names) == {"distribution:acme"}
+
+
 def test_a_file_that_is_written_again_with_the_same_content_has_not_moved(project: Project) -> None:
     closures, closure = project.closures(), project.closure()
     before = closures.inputs(closure)
@@ -77,9 +122,10 @@ def test_a_file_that_is_written_again_with_the_same_content_has_not_moved(projec
 def test_an_environment_of_hard_links_is_no_change(project: Project) -> None:
     closures, closure = project.closures(), project.closure()
     before = closures.inputs(closure)
-    record = project.site / "acme-1.0.dist-info" / "RECORD"
-    os.link(record, project.folder / "elsewhere")
+    for number, name in enumerate(("acme-1.0.dist-info/RECORD", "acme/__init__.py")):
+        os.link(project.site / name, project.folder / f"elsewhere{number}")
     assert closures.inputs(closure) == before
+    assert closures.answers.edited(closure.names) == frozenset()
 
 
 def test_some_variants_are_compiled_twice() -> None:

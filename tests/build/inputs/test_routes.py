@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.errors import ChangedInputError
 from tests.helpers.inputs.project import Project, Server, serving
 
 Step = Callable[[Project], object]
@@ -171,6 +172,9 @@ READ = {
     "a path by a descriptor": reading("d = os.open(here, os.O_RDONLY)\n"
         "VALUE = open(f'/proc/self/fd/{d}/tiles.json').read()"),
     "after a change of the folder": reading("os.chdir(here)\nVALUE = open('tiles.json').read()"),
+    "another interpreter": Route(
+        "try: import _interpreters as i\nexcept ImportError: import _xxsubinterpreters as i\nVALUE = i.create()",
+        MADE, CHANGED, (), "starts another interpreter in its process"),
     "fopen": absent(C + "f = C.fopen(name, b'r')\nVALUE = f and C.fgetc(f)"),
     "fopen in a thread": absent(
         C + "import threading\nVALUE = []\n"
@@ -559,3 +563,56 @@ def test_the_means(by: str, project: Project, server: Server) -> None:
     assert project.run(server, by=by)["value"] == str(by == "none")
     project.declared = (f"file:{project.search}/tiles.json",)
     assert project.run(server, by=by)["value"] == "True"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["namespaces", "landlock", "none"])
+@pytest.mark.parametrize("code", ["VALUE = (D / 'out').read_text()", "VALUE = (D / 'in').read_text()"])
+def test_a_link_in_a_declared_folder_that_leads_out_of_it(code: str, by: str, project: Project, server: Server) -> None:
+    """The folder's digest has the link and not what it leads to, so that this must be declared, too."""
+    project.write({"kernel.py": f"{HEAD}{code}\n", "tiles/inside": "inside"})
+    project.write({"t": "outside"}, project.outside)
+    (project.search / "tiles" / "out").symlink_to(project.outside / "t")
+    (project.search / "tiles" / "in").symlink_to("inside")
+    (project.search / "tiles" / "round").symlink_to(".")
+    project.declared = (f"folder:{project.search}/tiles",)
+    reply = project.run(server, by=by)
+    if by != "none" and reply["by"] != by:
+        pytest.skip(f"this kernel has no {by}")
+    if "'in'" in code:
+        assert reply["value"] == "'inside'"
+        return
+    assert f"files: [{project.outside}/t]" in reply["error"]
+    project.declared += (f"file:{project.outside}/t",)
+    assert project.run(server, by=by)["value"] == "'outside'"
+
+
+SWAPS: dict[str, tuple[Step, Step]] = {
+    "file:search/kernel.py": (write("kernel.py", "VALUE = 2"), write("kernel.py", "VALUE = 1")),
+    "file:search/tiles.json": (write("tiles.json", "2"), write("tiles.json", "1")),
+    "folder:search/tiles": (write("tiles/b", ""), remove("tiles/b")),
+    "file:search/link": (linked("tiles.json"), linked("kernel.py")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SWAPS)
+def test_what_was_another_thing_only_while_it_was_copied(name: str, project: Project, server: Server) -> None:
+    """Before and after the compilation all is as it was: a checkout of another state, and back."""
+    project.write({"kernel.py": "VALUE = 1", "tiles.json": "1", "tiles/a": "1"})
+    linked("kernel.py")(project)
+    declared = [
+        f"{'folder' if each == 'tiles' else 'file'}:{project.search}/{each}" for each in ("tiles.json", "tiles", "link")
+    ]
+    project.declared = tuple(declared)
+    closures, closure = project.closures(), project.closure()
+    closures.read(closure)
+    there, back = SWAPS[name]
+    assert closures.inputs(closure, project.run(server)["copies"]).names
+    there(project)
+    reply = project.run(server)
+    back(project)
+    if reply["by"] != "namespaces":
+        pytest.skip("this kernel has no namespaces: the process reads the files themselves")
+    with pytest.raises(ChangedInputError, match=f"{name} changed during the build: build again"):
+        closures.inputs(closure, reply["copies"])

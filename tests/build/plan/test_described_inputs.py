@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, ManifestError
 from precast.build.plan import describer, description_cache
+from precast.build.plan.description import Description
+from precast.build.plan.manifest import KernelRef
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of, read_manifests
+from precast.loader.contract.format.config import Key
 
 READ = "import json\nfrom pathlib import Path\nread = json.loads((Path(__file__).parent / 'table.json').read_text())\n"
 MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\npath: src\ninputs: {files: src/table.json}\n"
@@ -109,3 +113,30 @@ def test_a_plan_notices_what_a_declaration_was_made_of(name: str, tmp_path: Path
     assert len(importing) == begun  # nothing has changed: nothing is imported
     project.set(case.after)
     assert project.planned() == case.planned[1]
+
+
+@pytest.mark.parametrize("file", ["mine.py", "table.json"])
+def test_a_declaration_that_changed_while_it_was_read_is_not_kept(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is saved, and that is undone later. The child process is a double, which reads the saved one."""
+    project = Project(tmp_path, CASES["a default"])
+    project.set(6)
+    path = tmp_path / "src" / file
+    original, default = path.read_text(), 7
+
+    class Child:
+        def describe(self, kernels: list[KernelRef]) -> dict[KernelRef, Description]:
+            if default == 7:
+                path.write_text(original + " ")
+            keys = (Key(name="m", type="int"), Key(name="n", type="int", default=default, has_default=True))
+            one = Description(op="user.made", source="mine:made", keys=keys, targets=(), declared=False)
+            return dict.fromkeys(kernels, one)
+
+    monkeypatch.setattr(description_cache, "describing", lambda *_, **__: nullcontext(Child()))
+    assert project.planned() == [7, 7]
+    path.write_text(original)
+    default = 6
+    assert project.planned() == [6, 6]
+    default = 5
+    assert project.planned() == [6, 6], "that one is kept"

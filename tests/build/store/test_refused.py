@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +88,24 @@ def test_the_record_of_an_artifact_is_found_by_the_artifacts_key(tmp_path: Path)
     for kind in ("object", "cubin"):
         assert [store.record_of(artifact_key(one.key, "norm", kind), "norm", kind) for one in made] == made
         assert store.record_of(artifact_key(KEY, "norm", kind), "norm", kind) is None
+
+
+@pytest.mark.parametrize(("number", "why"), [(errno.ENOSPC, "is full"), (errno.EROFS, "is read-only")])
+def test_a_store_that_cannot_be_written_is_one_warning(
+    number: int, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be kept was compiled: the build goes on with it. The disk is a double here."""
+
+    def fails(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    warned = Warned(tmp_path, TILE="1")
+    monkeypatch.setattr("precast.build.disk.scratch.os.fsync", fails)
+    for _ in range(2):
+        warned.store.put(KEY, record())
+    assert warned.get() is None and list((tmp_path / KEY[:2]).iterdir()) == []
+    (text,) = warned.texts
+    assert why in text and "what this build compiles is not kept for the next one" in text
 
 
 def test_a_damaged_record_is_refused_with_one_warning(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 import typer
 from pytest import MonkeyPatch
 
+from precast.build.ipc.process_tree import descendants
 from precast.cli.shared.builds import rounds
 from precast.cli.shared.builds.rounds import Watch
 from precast.cli.shared.builds.run import BuildRequest
@@ -149,13 +150,19 @@ def test_sigterm_ends_it_too(folder: Path, ignored: bool) -> None:
 def test_a_signal_within_a_round_leaves_nothing_half_written(folder: Path, number: int) -> None:
     (folder / "mine.py").write_text(
         "import pathlib, time\nfrom adding import compile_add\n"
-        "def add(n: int):\n    pathlib.Path(__file__).with_name('begun').touch()\n    time.sleep(60)\n"
-    )
+        "def add(n: int):\n    pathlib.Path('/proc/self/comm').write_text('compiling')\n    time.sleep(600)\n"
+    )  # a compilation can write no file that this test sees; the name of its process can be seen
     with watched(folder) as build:
         end = time.monotonic() + LONGEST
-        while not (folder / "begun").exists():
+        while "compiling" not in map(name_of, descendants(build.process.pid)):
             assert time.monotonic() < end and build.process.poll() is None
             time.sleep(0.05)
         assert build.end(number) == 130
     left = {path.name for path in folder.iterdir() if not path.name.startswith("__")}
-    assert left <= {"mine.py", "adding.py", "mine.yaml", "precast.toml", "begun", "store"}, left
+    assert left <= {"mine.py", "adding.py", "mine.yaml", "precast.toml", "store"}, left
+
+
+def name_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""

@@ -1,4 +1,4 @@
-"""Some of the kills and stops of ``benchmarks/kills.py``, which strikes a hundred of each kind of process."""
+"""Some of the kills and stops of ``benchmarks/kills.py``, which interrupts a hundred of each kind of process."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ def test_nothing_is_lost_and_nothing_is_left(kind: str, number: int) -> None:
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     assert found["broken"] == []
-    assert sum(found["blows"].values()) >= number
+    assert sum(found["signals"].values()) >= number

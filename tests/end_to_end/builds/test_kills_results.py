@@ -15,4 +15,4 @@ def test_each_kind_was_struck_a_hundred_times_and_no_promise_was_broken() -> Non
     results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text())
     assert results.keys() == set(KINDS)
     assert {kind: one["broken"] for kind, one in results.items() if one["broken"]} == {}
-    assert {kind for kind, one in results.items() if sum(one["blows"].values()) < 100} == set()
+    assert {kind for kind, one in results.items() if sum(one["signals"].values()) < 100} == set()

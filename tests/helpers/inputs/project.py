@@ -40,7 +40,7 @@ def answer(request):
     world.close(request["closure"], again=request["again"])
     try:
         import kernel
-        return {"value": repr(getattr(kernel, "VALUE", None)), "by": world.by}
+        return {"value": repr(getattr(kernel, "VALUE", None)), "by": world.by, "copies": world.copies}
     except BaseException as error:
         error = explained(error)
         return {"error": f"{type(error).__name__}: {error}", "by": world.by, **missing_module(error)}

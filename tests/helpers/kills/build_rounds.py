@@ -1,4 +1,4 @@
-"""Rounds of builds whose processes are struck."""
+"""Rounds of builds whose processes are interrupted."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from functools import partial
 from pathlib import Path
 
 from tests.helpers.builds import tree
-from tests.helpers.kills.blow import Blow, resume
 from tests.helpers.kills.processes import BUILDER, DESCRIBER, MODULE, TOOL, VARIANT, WORKER, running
+from tests.helpers.kills.signals import Signal, resume
 from tests.helpers.kills.site import LIMIT, Site
 from tests.helpers.kills.supervised import Ended, Supervised
 from tests.helpers.kills.tally import Tally
 
 KINDS = (BUILDER, WORKER, MODULE, VARIANT, DESCRIBER, TOOL)
 ANY = "any"
-"""Each time one of those whose end a build survives, so that a few blows reach all of them."""
+"""Each time one of those whose end a build survives, so that a few signals reach all of them."""
 _SURVIVED = (WORKER, MODULE, VARIANT, TOOL)
 _ENDS_QUICKLY = 15.0  # seconds, for a build that is to end
-_GROUP = {BUILDER: 3, DESCRIBER: 4}  # so many builds are struck before one is left in peace
-_DELAYS = {TOOL: 0.005, DESCRIBER: 2.0}  # seconds, at most, of a process's life before it is struck
+_GROUP = {BUILDER: 3, DESCRIBER: 4}  # so many builds are interrupted before one is left in peace
+_DELAYS = {TOOL: 0.005, DESCRIBER: 2.0}  # seconds, at most, of a process's life before it is interrupted
 _MOST_BLOWS = {BUILDER: 1, DESCRIBER: 1}
 _INTERRUPTED, _FAILED, _WRONG = 130, 1, 2
 
 
-def strike_builds(kind: str, number: int, folder: Path, seed: int) -> Tally:
-    """Strike processes of this kind so many times."""
+def interrupt_builds(kind: str, number: int, folder: Path, seed: int) -> Tally:
+    """Send a signal to processes of this kind so many times."""
     site, chances, tally = Site(folder), random.Random(f"{kind} {seed}"), Tally(kind)
     while tally.number < number and len(tally.broken) < number:
         for number_in_group in range(_GROUP.get(kind, 2)):
@@ -42,33 +42,33 @@ def strike_builds(kind: str, number: int, folder: Path, seed: int) -> Tally:
 
 
 def _one_build(site: Site, kind: str, chances: random.Random, tally: Tally) -> Iterator[str]:
-    """Run a build and strike some of its processes; what then does not hold."""
+    """Run a build and send signals to some of its processes; what then does not hold."""
     build = site.build(chances.choice((1, 1, 2)))
-    blows: list[Blow] = []
+    signals: list[Signal] = []
     most = chances.randint(1, _MOST_BLOWS.get(kind, 6))
     for _ in range(most):
         moment = build.seconds + (chances.random() * site.whole_build / most if kind != DESCRIBER else 0)
         one = chances.choice(_SURVIVED) if kind == ANY else kind
-        blow = chances.choice(list(Blow))
-        if _strike_one(build, one, moment, blow, chances):
-            blows.append(blow)
-            tally.blows[blow.value] += 1
-    struck = build.seconds
-    if kind == BUILDER and blows == [Blow.STOP]:
+        chosen = chances.choice(list(Signal))
+        if _send_to_one(build, one, moment, chosen, chances):
+            signals.append(chosen)
+            tally.signals[chosen.value] += 1
+    interrupted = build.seconds
+    if kind == BUILDER and signals == [Signal.STOP]:
         yield from _another_build(site, build)
     ended = build.end(max(LIMIT, build.seconds + LIMIT / 2))
     tally.longest = max(tally.longest, ended.seconds)
-    tally.ends[str(ended.code)] += bool(blows)
-    yield from _wrong_end(kind, blows, ended, ended.seconds - struck, tally)
+    tally.ends[str(ended.code)] += bool(signals)
+    yield from _wrong_end(kind, signals, ended, ended.seconds - interrupted, tally)
     yield from site.problems()
 
 
-def _strike_one(build: Supervised, kind: str, moment: float, blow: Blow, chances: random.Random) -> bool:
-    """Strike a process of this kind, soon after one is there from this moment on; a linker is gone in 20 ms."""
+def _send_to_one(build: Supervised, kind: str, moment: float, chosen: Signal, chances: random.Random) -> bool:
+    """Send a signal to a process of this kind, soon after one is there from now on; a linker ends in 20 ms."""
     while build.until(partial(running, build.pid, kind), moment):
         time.sleep(chances.random() * _DELAYS.get(kind, 0.03))
         pids = running(build.pid, kind)
-        if pids and blow.strike(chances.choice(pids), chances):
+        if pids and chosen.send(chances.choice(pids), chances):
             return True
     return False
 
@@ -81,9 +81,9 @@ def _another_build(site: Site, stopped: Supervised) -> Iterator[str]:
     resume(stopped.pid)
 
 
-def _wrong_end(kind: str, blows: list[Blow], ended: Ended, since: float, tally: Tally) -> Iterator[str]:
-    """Whether a build ended as it should, after these blows."""
-    what = f"{', '.join(blow.value for blow in blows) or 'no blow'}: exit status {ended.code}"
+def _wrong_end(kind: str, signals: list[Signal], ended: Ended, since: float, tally: Tally) -> Iterator[str]:
+    """Whether a build ended as it should, after these signals."""
+    what = f"{', '.join(chosen.value for chosen in signals) or 'no signal'}: exit status {ended.code}"
     yield from (f"{what}: left running: {line}" for line in ended.orphans)
     if ended.code is None:
         yield f"{what}: no end in {ended.seconds:.0f} s: {ended.errors[-500:]}"
@@ -91,13 +91,13 @@ def _wrong_end(kind: str, blows: list[Blow], ended: Ended, since: float, tally: 
     if "Traceback (most recent call last)" in ended.errors and ended.code not in (_INTERRUPTED, -15):
         yield f"{what}: {ended.errors[-1500:]}"
     if kind == BUILDER:
-        expected = {Blow.KILL: (-9, 0), Blow.TERMINATE: (_INTERRUPTED, -15, 0)}.get(
-            blows[0] if blows else Blow.STOP, (0,)
+        expected = {Signal.KILL: (-9, 0), Signal.TERMINATE: (_INTERRUPTED, -15, 0)}.get(
+            signals[0] if signals else Signal.STOP, (0,)
         )
-        if ended.code not in expected or (blows == [Blow.TERMINATE] and since > _ENDS_QUICKLY):
+        if ended.code not in expected or (signals == [Signal.TERMINATE] and since > _ENDS_QUICKLY):
             yield f"{what}, {since:.0f} s later: {ended.errors[-500:]}"
         return
-    harmless = all(blow is Blow.PAUSE for blow in blows)
+    harmless = all(chosen is Signal.PAUSE for chosen in signals)
     if ended.code not in ((0,) if harmless else (0, _FAILED, _WRONG)):
         yield f"{what}: {ended.errors[-500:]}"
     failed = list(_failed(ended.output))

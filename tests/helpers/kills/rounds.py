@@ -1,4 +1,4 @@
-"""Every kind of process that can be struck."""
+"""Every kind of process that can be interrupted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from tests.helpers.web.registry import PROGRAM
 KINDS = (*build_rounds.KINDS, *transfer_rounds.KINDS)
 ANY = build_rounds.ANY
 MISSING = () if PROGRAM else transfer_rounds.NEED_REGISTRY
-"""The kinds that cannot be struck here: no registry is installed."""
+"""The kinds that cannot be interrupted here: no registry is installed."""
 
 
-def strike(kind: str, number: int, folder: Path, seed: int) -> Tally:
-    """Strike processes of this kind so many times, at moments that the seed decides."""
-    strike_one = transfer_rounds.strike_transfers if kind in transfer_rounds.KINDS else build_rounds.strike_builds
-    return strike_one(kind, number, folder, seed)
+def interrupt(kind: str, number: int, folder: Path, seed: int) -> Tally:
+    """Send a signal to processes of this kind so many times, at moments that the seed decides."""
+    send_to_kind = (
+        transfer_rounds.interrupt_transfers if kind in transfer_rounds.KINDS else build_rounds.interrupt_builds
+    )
+    return send_to_kind(kind, number, folder, seed)

@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass
 class Tally:
-    """``blows`` by signal, ``ends`` of the struck runs by exit status, ``broken``: each promise that did not hold."""
+    """``signals`` by name, ``ends`` of those runs by exit status, ``broken``: each promise that did not hold."""
 
     kind: str
-    blows: Counter[str] = field(default_factory=Counter)
+    signals: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
@@ -20,14 +20,14 @@ class Tally:
 
     @property
     def number(self) -> int:
-        """How many blows were delivered."""
-        return sum(self.blows.values())
+        """How many signals were delivered."""
+        return sum(self.signals.values())
 
     def to_json(self) -> dict[str, Any]:
         """As ``benchmarks/kills.py`` keeps it."""
         return {
             "kind": self.kind,
-            "blows": dict(sorted(self.blows.items())),
+            "signals": dict(sorted(self.signals.items())),
             "ends": dict(sorted(self.ends.items())),
             "reasons": dict(sorted(self.reasons.items())),
             "broken": self.broken,

@@ -1,4 +1,4 @@
-"""Rounds of transfers that are struck: fetches, pushes, wheels, and the registry of both."""
+"""Rounds of transfers that are interrupted: fetches, pushes, wheels, and the registry of both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.helpers.builds import tree
-from tests.helpers.kills.blow import Blow, resume
+from tests.helpers.kills.signals import Signal, resume
 from tests.helpers.kills.supervised import Ended, Supervised
 from tests.helpers.kills.tally import Tally
 from tests.helpers.kills.transfers import LIMIT, TransferSite
@@ -17,14 +17,14 @@ from tests.helpers.web.served import Served, serve_as
 FETCH, PUSH, REGISTRY, WHEEL = "fetch", "push", "registry", "wheel"
 KINDS = (FETCH, PUSH, REGISTRY, WHEEL)
 NEED_REGISTRY = (PUSH, REGISTRY)
-_GROUP = 3  # so many runs are struck before one is left in peace
+_GROUP = 3  # so many runs are interrupted before one is left in peace
 _INTERRUPTED, _FAILED = 130, 1
 
 Start = Callable[[], Supervised]
 
 
-def strike_transfers(kind: str, number: int, folder: Path, seed: int) -> Tally:
-    """Strike processes of this kind so many times."""
+def interrupt_transfers(kind: str, number: int, folder: Path, seed: int) -> Tally:
+    """Send a signal to processes of this kind so many times."""
     with serve_as("files", folder / "served") as served:
         rounds = _Rounds(kind, TransferSite(folder / "site"), served, random.Random(f"{kind} {seed}"))
         try:
@@ -44,7 +44,7 @@ class _Rounds:
         served.put(site.after)
 
     def run(self, number: int) -> Tally:
-        """Groups of struck runs, each followed by one that nothing disturbs."""
+        """Groups of interrupted runs, each followed by one that nothing disturbs."""
         if self.kind in NEED_REGISTRY:
             self.site.registry.start()
         self.site.undo()
@@ -53,7 +53,7 @@ class _Rounds:
             self._groups += 1
             self.site.undo()
             for _ in range(_GROUP):
-                self._note(self._struck_registry() if self.kind == REGISTRY else self._struck())
+                self._note(self._interrupted_registry() if self.kind == REGISTRY else self._interrupted())
                 self._note(self.site.problems())
             self._note(self._peaceful())
         return self.tally
@@ -76,37 +76,37 @@ class _Rounds:
             return self.site.loader_fetch(self._url)
         return self.site.precast("fetch", self._url, "-o", self.site.target)
 
-    def _struck(self) -> Iterator[str]:
-        """A run that is struck; what then does not hold."""
-        blow, running = self.chances.choice(list(Blow)), self._start()
+    def _interrupted(self) -> Iterator[str]:
+        """A run that is interrupted; what then does not hold."""
+        chosen, running = self.chances.choice(list(Signal)), self._start()
         running.until(lambda: [running.pid], 1.1 * self.chances.random() * self._whole)
-        if not running.runs or not blow.strike(running.pid, self.chances):
+        if not running.runs or not chosen.send(running.pid, self.chances):
             self._end(running)
             return
-        if blow is Blow.STOP:  # another fetch into the same folder is refused, everything else can be done
+        if chosen is Signal.STOP:  # another fetch into the same folder is refused, everything else can be done
             other = self._start().end(LIMIT, besides=(running.pid, self.site.registry.pid))
             if other.code not in ((0, _FAILED) if self.kind == FETCH else (0,)):
                 yield f"beside a stopped {self.kind} another ends with {other.code}: {other.errors[-500:]}"
             resume(running.pid)
-        self.tally.blows[blow.value] += 1
-        yield from self._wrong(blow.value, self._end(running), {
-            Blow.KILL: (-9, 0), Blow.TERMINATE: (-15, _INTERRUPTED, 0), Blow.STOP: (0,), Blow.PAUSE: (0,),
-        }[blow])  # fmt: skip
+        self.tally.signals[chosen.value] += 1
+        yield from self._wrong(chosen.value, self._end(running), {
+            Signal.KILL: (-9, 0), Signal.TERMINATE: (-15, _INTERRUPTED, 0), Signal.STOP: (0,), Signal.PAUSE: (0,),
+        }[chosen])  # fmt: skip
 
-    def _struck_registry(self) -> Iterator[str]:
-        """A push or a fetch whose registry is struck. It is started again during the run, or after it."""
+    def _interrupted_registry(self) -> Iterator[str]:
+        """A push or a fetch whose registry is interrupted. It is started again during the run, or after it."""
         registry, push = self.site.registry, self.chances.random() < 0.5
         running = self._start() if push else self.site.precast("fetch", self._pushed, "-o", self.site.target)
         running.until(lambda: [running.pid], 1.1 * self.chances.random() * self._whole)
         if running.runs:
-            blow = self.chances.choice((Blow.KILL, Blow.TERMINATE, Blow.PAUSE))
-            blow.strike(registry.pid, self.chances)
-            self.tally.blows[blow.value] += 1
-            if blow is not Blow.PAUSE and self.chances.random() < 0.8:
+            chosen = self.chances.choice((Signal.KILL, Signal.TERMINATE, Signal.PAUSE))
+            chosen.send(registry.pid, self.chances)
+            self.tally.signals[chosen.value] += 1
+            if chosen is not Signal.PAUSE and self.chances.random() < 0.8:
                 time.sleep(self.chances.uniform(0.1, 2))
                 registry.end()
                 registry.start()
-            yield from self._wrong(f"{blow.value} of the registry", self._end(running), (0, _FAILED))
+            yield from self._wrong(f"{chosen.value} of the registry", self._end(running), (0, _FAILED))
         else:
             self._end(running)
         registry.start()
@@ -115,7 +115,7 @@ class _Rounds:
         """A run that nothing disturbs."""
         running = self._start()
         ended = self._end(running)
-        yield from self._wrong("no blow", ended, (0,))
+        yield from self._wrong("no signal", ended, (0,))
         if not self.tally.number:
             self._whole = ended.seconds
         if self.kind in NEED_REGISTRY:

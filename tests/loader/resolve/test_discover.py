@@ -14,6 +14,7 @@ from precast.loader.fast_start.installed import locate
 from precast.loader.machine.driver import CurrentDriver
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.discover import discover
+from precast.loader.watch import notice as notices
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use
@@ -25,7 +26,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.delenv("PRECAST_CACHE_PATH", raising=False)
+    for name in ("PRECAST_CACHE_PATH", "PRECAST_CACHES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(notices, "_reported", set())
     yield folder
 
 
@@ -59,6 +62,95 @@ def test_a_package_below_another_is_not_imported(tmp_path: Path, monkeypatch: py
     assert locate("outer_of_caches.missing") is None and locate("outer_of_caches.bare") is None
     assert locate("no_such_package") is None and locate("abc.x") is None
     assert "outer_of_caches" not in sys.modules
+
+
+@pytest.fixture
+def two(native: Native, site: Path, use: Use) -> Iterator[Use]:
+    """Two wheels with other kernels for the same requests. The name of one comes first, and nobody chose that."""
+    install(site, demo(native, name="zebra", factor=2), "precast_cache_zebra")
+    install(site, demo(native, name="ant", factor=3), "precast_cache_ant")
+    use(machines=Machines(HOPPER))
+    yield use
+
+
+def scaled(**more: object) -> object:
+    """By what the kernel that is taken multiplies."""
+    return loader.get("scale", {"dtype": "bf16"}, **more)(1)  # type: ignore[arg-type]
+
+
+def test_two_wheels_that_serve_one_request_are_named_once(two: Use, capfd: pytest.CaptureFixture[str]) -> None:
+    assert scaled() == 3 and scaled(target="sm_90a") == 3
+    loader.get("scale", {"dtype": "f32"}, target="sm_90a")
+    warned = "the caches 'ant' and 'zebra', with different kernels; that of 'ant' is used, as no order was given"
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("precast: warning: op 'scale' {dtype: bf16} is in") and warned in line
+    assert "PRECAST_CACHES=zebra,ant" in line
+    decision = loader.explain("scale", {"dtype": "bf16"}, target="sm_90a")
+    assert warned in str(decision) and any(warned in note for note in decision.notes)
+    assert warned in str(loader.explain("scale", {"dtype": "bf16"}, problem={"n": 8}))
+    loader.preload("twice", target="sm_90a")
+    assert "op 'twice' {} is in the caches 'ant' and 'zebra'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("order", "factor", "names"),
+    [("zebra,ant", 2, "zebra ant"), ("ant", 3, "ant zebra"), (" zebra ", 2, "zebra ant")],
+)
+@pytest.mark.parametrize("by", ["variable", "api"])
+def test_an_order_decides(
+    order: str, factor: int, names: str, by: str, two: Use,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    if by == "variable":
+        monkeypatch.setenv("PRECAST_CACHES", order)
+    else:
+        assert scaled() == 3, "of the first by name, until there is an order"
+        loader.caches(order=order.replace(" ", "").split(","))
+        capfd.readouterr()
+    assert [found.name for found in loader.caches()] == names.split()
+    assert scaled() == factor and scaled(target="sm_90a") == factor
+    assert "no order" not in str(loader.explain("scale", {"dtype": "bf16"}, target="sm_90a"))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_name_in_the_order_that_no_cache_has_is_reported(
+    two: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRECAST_CACHES", "zebra,aunt")
+    assert scaled() == 2
+    assert "names 'aunt', and there is zebra, ant: correct or remove it" in capfd.readouterr().err
+
+
+def test_once_frozen_two_wheels_for_one_request_are_an_error(two: Use) -> None:
+    loader.freeze()
+    with pytest.raises(loader.Frozen, match="'ant' and 'zebra', with different kernels"):
+        scaled()
+    loader.freeze(False)
+    assert scaled() == 3
+    with pytest.raises(loader.Frozen, match="'ant' and 'zebra', with different kernels"):
+        loader.freeze()
+    loader.caches(order=["ant"])
+    assert scaled() == 3
+    loader.freeze()
+    assert scaled() == 3
+
+
+def test_wheels_that_do_not_contradict_each_other_need_no_order(
+    native: Native, tmp_path: Path, site: Path, use: Use, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The same bytes, other configs, and a folder of ``PRECAST_CACHE_PATH`` before a wheel."""
+    install(site, demo(native, name="ant"), "precast_cache_ant")
+    install(site, demo(native, name="zebra"), "precast_cache_zebra")
+    other = CacheWriter(name="other")
+    other.runtime(*native.runtime())
+    config = {"dtype": "int8", "layout": "row", "threads": 1}
+    other.op("scale", [artifact(other.keep(native.entry()), config, "sm_90a")])
+    install(site, other, "precast_cache_other")
+    use(machines=Machines(HOPPER))
+    assert scaled() == 2 and loader.get("scale", {"dtype": "int8"}, target="sm_90a").artifact
+    use(demo(native, name="mine", factor=3).write(tmp_path / "mine"), machines=Machines(HOPPER))
+    assert scaled() == 3
+    assert capfd.readouterr().err == ""
 
 
 def test_an_entry_point_to_nowhere(site: Path, native: Native) -> None:

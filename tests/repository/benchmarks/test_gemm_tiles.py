@@ -54,6 +54,7 @@ def test_a_cover_gets_better_with_each_tile_and_ends_at_the_best_of_all() -> Non
     assert list(TILES.cover(times, len(times)))[-1][1:] == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_a_row_of_a_manifest_that_can_be_built(capsys: pytest.CaptureFixture[str]) -> None:
     assert TILES.main(["--dtype", "float8_e4m3fn", "--count", "3"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()

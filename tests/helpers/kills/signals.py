@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import Enum
 
 
-class Blow(Enum):
+class Signal(Enum):
     """A signal, or a pair of them."""
 
     KILL = "SIGKILL"
@@ -18,15 +18,15 @@ class Blow(Enum):
     STOP = "SIGSTOP"
     PAUSE = "SIGSTOP, then SIGCONT"
 
-    def strike(self, pid: int, chances: random.Random) -> bool:
+    def send(self, pid: int, chances: random.Random) -> bool:
         """Deliver it; whether there was such a process."""
-        first = signal.SIGSTOP if self is Blow.PAUSE else signal.Signals[self.value]
+        first = signal.SIGSTOP if self is Signal.PAUSE else signal.Signals[self.value]
         with suppress(ProcessLookupError):
             os.kill(pid, first)
-            if self is Blow.PAUSE:
-                go_on = threading.Timer(chances.uniform(0.02, 1.5), resume, [pid])
-                go_on.daemon = True
-                go_on.start()
+            if self is Signal.PAUSE:
+                proceed = threading.Timer(chances.uniform(0.02, 1.5), resume, [pid])
+                proceed.daemon = True
+                proceed.start()
             return True
         return False
 
