@@ -73,7 +73,7 @@ def choose(request: Request, machine: Machine, sources: Iterable[CachedOp]) -> C
 def preferred(accepted: Sequence[Accepted]) -> tuple[Accepted, ...]:
     """Accepted candidates in the order of their rows, those of one variant together, and the best of each first.
 
-    Which variant is best is the same on any GPU. Of its artifacts, those built for a GPU like this one come first.
+    Which variant is best is the same on any GPU. Artifacts of it that were built for a GPU like this one come first.
     """
     variants = [each.candidate.variant for each in accepted]
     first: dict[object, int] = {}
@@ -107,7 +107,7 @@ def contenders(
 
 
 def verdicts(rows: Iterable[Contender], machine: Machine) -> Iterator[Accepted | Rejected | FormatError]:
-    """A verdict about each row, as it is asked for; an error for a row that cannot be parsed."""
+    """A verdict about each row, made when it is read; an error for a row that cannot be parsed."""
     for source, position, required in rows:
         try:
             candidate = Candidate(source, source.op.artifact(position))
