@@ -115,7 +115,8 @@ def test_fetching_imports_nothing_of_the_builder(old: Path, tmp_path: Path) -> N
         f"assert main(['file://{old}', '-o', '{tmp_path / 'cache'}']) == 0\n"
         "own = {m.partition('.')[0] for m in sys.modules if getattr(sys.modules[m], '__file__', None)"
         " and 'site-packages' in str(sys.modules[m].__file__)}\n"
-        "others = [m for m in sys.modules if m.startswith('precast.') and not m.startswith(('precast.loader', 'precast.fetch'))]\n"
+        "ours = ('precast.loader', 'precast.fetch')\n"
+        "others = [m for m in sys.modules if m.startswith('precast.') and not m.startswith(ours)]\n"
         "print(sorted(own - {'zstandard'}), others)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False)
