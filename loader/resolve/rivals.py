@@ -22,15 +22,16 @@ def disagreement(request: Request, machine: Machine, sources: Iterable[CachedOp]
     """
     if chosen.source.ordered:
         return ""
-    others = (s for s in sources if not s.ordered and s.precedence != chosen.source.precedence)
+    mine, op = chosen.source, request.op
+    others = (s for s in sources if not s.ordered and s.index.ops[op].sha256 != mine.index.ops[op].sha256)
     kernels = ((other, _alone(request, machine, other)) for other in others)
     rivals = [other for other, kernel in kernels if kernel is not None and _content(kernel) != _content(chosen)]
     if not rivals:
         return ""
-    mine, names = chosen.source, [rival.index.name for rival in rivals]
+    names = [rival.index.name for rival in rivals]
     listed = " and ".join(repr(source.cache) for source in (mine, *rivals))
     return (
-        f"op {request.op!r} {config_text(request.config)} is in the caches {listed}, with different kernels; that of"
+        f"op {op!r} {config_text(request.config)} is in the caches {listed}, with different kernels; that of"
         f" {mine.cache!r} is used, as no order was given: give one, such as"
         f" {ORDER_VARIABLE}={','.join((*names, mine.index.name))}, or uninstall what is not wanted"
     )
