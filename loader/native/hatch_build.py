@@ -44,8 +44,9 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
             build_data["force_include"][str(page)] = PAGE
             # Before the rule of pyproject.toml for all files, which would put it into precast/loader.
             self.build_config.sources = {"fetch/": "precast/fetch/", **self.build_config.sources}
-            if not Path(self.root, "fetch").is_dir():  # as in an sdist
-                build_data["force_include"][str(Path(self.root).parent / "fetch")] = "fetch"
+            fetch = Path(self.root, "fetch")  # of an sdist
+            fetch = fetch if fetch.is_dir() else Path(self.root).parent / "fetch"
+            build_data["force_include"][str(fetch)] = "fetch"
         setting = os.environ.get(VARIABLE, "")
         if setting == "0":
             return
