@@ -1,10 +1,11 @@
 """The estimate: which variant is fastest on a problem, by measurements of this and other problems.
 
-For a measured problem, its own row decides. Between measurements, each of the nearest rows says what every variant
-takes for a unit of work, beyond the time of a launch, and nearer rows have more weight. Where tilings are known, work
-is counted in whole waves of tiles: so a variant whose last wave of tiles is almost empty on this problem is estimated
-to be slow, even if it was fast on a problem close by. How near a row is depends on the variant, then: where its tiles
-fill their waves otherwise than here, relative to those of the other variants, its time says less.
+For a measured problem, its own row decides. Between measurements, each of the nearest rows says how long every variant
+would take on this problem, and nearer rows have more weight. Where tilings are known, a variant's time there is that of
+a launch, which is always the same, and a rest, which grows with the whole waves of its tiles: so a variant whose last
+wave of tiles is almost empty on this problem is estimated to be slow, even if it was fast on a problem close by. How
+near a row is depends on the variant, then: where its tiles fill their waves otherwise than here, relative to those of
+the other variants, its time says less. Sizes that no tiling cuts count half: a kernel goes through them in small steps.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from precast.loader.errors import FormatError
 # Chosen on matrix products: for the sizes of each layer, by the measurements of all other layers. Other values near
 # these do about as well.
 _ROWS = 20
-_NEAR = 0.01  # added to the square of a distance, so that two rows that almost match the problem both count
+_FALL = 3  # the weight of a row falls with this power of its distance
+_NEAR = 0.05  # added to a distance, so that two rows that almost match the problem both count
+_UNCUT = 0.5  # the weight of an axis that no tiling cuts, in a distance
 _UNLIKE = 4.0  # the distance of a row for a variant whose work grows e times as much as that of the others from there
 _LAUNCH = 6.0  # microseconds of any launch; what does not take twice as long has a rest, too
 _REST = 0.3  # the least share of a time that is the rest
@@ -81,24 +84,24 @@ class Estimate:
     ) -> None:
         self._order, self._gpu = list(keys), gpu
         self._keys = frozenset(self._order)
-        self._axes = sorted(set(axes))
-        usable = [t for t in tables if t.rows and sorted(t.axes) == self._axes and not self._keys.isdisjoint(t.keys)]
+        names = sorted(set(axes))
+        usable = [t for t in tables if t.rows and sorted(t.axes) == names and not self._keys.isdisjoint(t.keys)]
         near = [t for t in usable if t.gpu == gpu] or [t for t in usable if t.capability == capability]
+        cut = {axis for table in near for tiling in table.tilings.values() for axis in tiling.tile}
+        self._axes = {axis: _UNCUT if cut and axis not in cut else 1.0 for axis in names}
         self._places: list[tuple[tuple[int, ...], str, Capability]] = []  # the order of rows that are equally near
         self._sources: list[tuple[Table, int]] = []
         for table in near:
-            order = [table.axes.index(axis) for axis in self._axes]
+            order = [table.axes.index(axis) for axis in names]
             for position, sizes in enumerate(table.problems()):
                 self._places.append((tuple([sizes[at] for at in order]), table.gpu, table.capability))
                 self._sources.append((table, position))
         if len(set(self._places)) != len(self._places):
             raise FormatError(REPEATED, "tuning")
-        self._points = [_point(sizes) for sizes, _, _ in self._places]
+        self._points = [self._point(sizes) for sizes, _, _ in self._places]
         self._rows: dict[int, _Row] = {}
-        self._works: dict[
-            int, _Work
-        ] = {}  # by the identity of a tiling: those of a table are few, and live as its rows
-        self._no_work = _Work(None, self._axes)
+        # By the identity of a tiling: those of a table are few, and live as its rows.
+        self._works: dict[int, _Work] = {}
 
     def fastest(self, problem: Mapping[str, int]) -> Choice | None:
         """The artifact that should be fastest on a problem; None if nothing was measured.
@@ -106,7 +109,7 @@ class Estimate:
         It is one of those with a time in any of the nearest rows. If several rows are equally near, the one with the
         smallest sizes counts.
         """
-        rows = self._nearest(_point([problem[axis] for axis in self._axes]))
+        rows = self._nearest(self._point([problem[axis] for axis in self._axes]))
         if not rows:
             return None
         least, first = rows[0]
@@ -118,23 +121,23 @@ class Estimate:
         for _, row in reversed(rows):
             tilings.update(row.measured.tilings)
         keys = [key for key in self._order if any(key in row.measured.times for _, row in rows)]
-        works = dict.fromkeys(keys, self._no_work)
+        works = None
         if all(key in tilings for key in keys):  # a time that is carried over and one that is not cannot be compared
             works = {key: self._work(tilings[key]) for key in keys}
-        here = {work: work.log_of(problem) for work in set(works.values())}
-        sums, weights = dict.fromkeys(keys, 0.0), dict.fromkeys(keys, 0.0)
+        took = dict.fromkeys(keys, 0.0)
+        weights = dict.fromkeys(keys, 0.0)
+        here = {work: work.of(problem) for work in set(works.values())} if works else {}
         for distance, row in rows:
-            growth = {work: amount - row.log_work(work) for work, amount in here.items()}
-            usual = sum(growth[works[key]] for key in keys) / len(keys)
-            square = distance * distance + _NEAR
-            near = {work: 1 / (square + (_UNLIKE * (grown - usual)) ** 2) for work, grown in growth.items()}
-            for key, rest in row.log_rests(keys):
-                work = works[key]
-                sums[key] += near[work] * (rest + growth[work])
-                weights[key] += near[work]
-        best = min(keys, key=lambda key: sums[key] / weights[key])
+            for key, weight, estimated in row.estimates(keys, works, here, distance):
+                took[key] += weight * math.log(estimated)
+                weights[key] += weight
+        best = min(keys, key=lambda key: took[key] / weights[key])
         measured = next(row.measured for _, row in rows if best in row.measured.times)
         return Choice(best, measured, self._gpu, exact=False)
+
+    def _point(self, sizes: Sequence[int]) -> list[float]:
+        """Sizes as a point, whose distance to another depends on their ratios. Axes have weights."""
+        return [weight * math.log2(size + 1) for weight, size in zip(self._axes.values(), sizes, strict=True)]
 
     def _nearest(self, point: list[float]) -> list[tuple[float, _Row]]:
         """The nearest rows that have a time of any of the artifacts, with their distances."""
@@ -164,55 +167,60 @@ class Estimate:
         return work
 
 
-def _point(sizes: Sequence[int]) -> list[float]:
-    """Sizes as a point, whose distance to another depends on their ratios."""
-    return [math.log2(size + 1) for size in sizes]
-
-
 class _Work:
-    """The work of a tiling on problems, which several artifacts share; without a tiling, as much on all problems."""
+    """The work of a tiling on problems. Several artifacts have the same tiling."""
 
     __slots__ = ("_others", "_tiling")
 
-    def __init__(self, tiling: Tiling | None, axes: Iterable[str]) -> None:
-        self._tiling, self._others = tiling, [axis for axis in axes if tiling and axis not in tiling.tile]
+    def __init__(self, tiling: Tiling, axes: Iterable[str]) -> None:
+        self._tiling, self._others = tiling, [axis for axis in axes if axis not in tiling.tile]
 
-    def log_of(self, problem: Mapping[str, int]) -> float:
-        """The logarithm of its amount, in units that are the same for all problems: an axis that is not cut, such as k,
-        is work of each tile."""
-        work = self._tiling.work(problem) if self._tiling else 1.0
+    def of(self, problem: Mapping[str, int]) -> float:
+        """In units that are the same for all problems: an axis that is not cut, such as k, is work of each tile."""
+        work = self._tiling.work(problem)
         for axis in self._others:
             work *= max(1, problem[axis])
-        return math.log(work)
+        return work
 
 
 class _Row:
-    """A measurement, with the logarithms of what it says: the rest of each artifact's time, and the amounts of works.
-
-    On another GPU an artifact has another tiling, so works are not those of artifacts.
+    """A measurement, and of each artifact its work, the rest of its time, and the amount of
+    that work there. On another GPU an artifact has another tiling, so these count only for that work.
     """
 
-    __slots__ = ("_rests", "_works", "measured")
+    __slots__ = ("_units", "measured")
 
     def __init__(self, measured: Measured) -> None:
         self.measured = measured
-        self._rests = {key: _log_rest(time) for key, time in measured.times.items()}
-        self._works: dict[_Work, float] = {}
+        self._units: dict[str, tuple[_Work, float, float]] = {}
 
-    def log_work(self, work: _Work) -> float:
-        """The amount of a work on the problem of this row."""
-        amount = self._works.get(work)
-        if amount is None:
-            amount = self._works[work] = work.log_of(self.measured.problem)
-        return amount
-
-    def log_rests(self, keys: Sequence[str]) -> Iterator[tuple[str, float]]:
-        """For each artifact the time beyond a launch; one that has no time here counts as slower than the best."""
+    def estimates(
+        self, keys: Sequence[str], works: Mapping[str, _Work] | None, here: Mapping[_Work, float], distance: float
+    ) -> Iterator[tuple[str, float, float]]:
+        """For each artifact its weight and its microseconds on a problem at a distance, by this row alone; ``here`` has
+        the works of that problem."""
         times = self.measured.times
-        lacking = _log_rest(_LACKING * min(times[key] for key in keys if key in times))
+        lacking = _LACKING * min(times[key] for key in keys if key in times)
+        if works is None:
+            weight = (distance + _NEAR) ** -_FALL
+            for key in keys:
+                yield key, weight, times.get(key, lacking)
+            return
+        growth: dict[_Work, float] = {}
         for key in keys:
-            yield key, self._rests.get(key, lacking)
-
-
-def _log_rest(time: float) -> float:
-    return math.log(max(time - _LAUNCH, _REST * time))
+            work = works[key]
+            unit = self._units.get(key)
+            if unit is None or unit[0] is not work:
+                time, there = times.get(key, lacking), work.of(self.measured.problem)
+                unit = self._units[key] = work, max(time - _LAUNCH, _REST * time), there
+            if work not in growth:
+                growth[work] = math.log(here[work] / unit[2])
+        usual = sum(growth[works[key]] for key in keys) / len(keys)
+        square = distance * distance
+        near = {
+            work: (math.sqrt(square + (_UNLIKE * (grown - usual)) ** 2) + _NEAR) ** -_FALL
+            for work, grown in growth.items()
+        }
+        for key in keys:
+            work, rest, there = self._units[key]
+            yield key, near[work], _LAUNCH + rest * here[work] / there

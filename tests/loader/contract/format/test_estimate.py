@@ -89,6 +89,17 @@ def test_a_row_says_less_of_a_variant_whose_tiles_fill_their_waves_otherwise() -
     assert choose([near], m=1270).key == WIDE
 
 
+def test_axes_that_no_tiling_cuts_count_half() -> None:
+    """The row of another m is nearer than that of another k, unless tilings say that k is not cut."""
+    whole = dict.fromkeys(KEYS, Tiling(tile={"m": 1 << 20}, at_once=1))
+
+    def table(tilings: Any) -> list[Measured]:
+        return [row(1000.0, 2000.0, tilings, m=1024, k=4096), row(2000.0, 1000.0, tilings, m=2048, k=1500)]
+
+    assert choose(table({}), m=2048, k=4096).key == WIDE
+    assert choose(table(whole), m=2048, k=4096).key == NARROW
+
+
 def test_rows_around_outvote_one_that_was_disturbed() -> None:
     around = [row(1.0, 2.0, {}, m=m) for m in (1000, 1001, 1003, 1004)]
     assert choose([row(1.1, 1.0, {}, m=1002), *around], m=1010).key == WIDE
