@@ -61,13 +61,20 @@ class Reads:
     source: str
     declared: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    package: str = ""
+    """The package of the attached library that has the function."""
 
 
 def reads_of(source: str, declared: Iterable[str] = (), modules: Iterable[str] = ()) -> Reads:
     """What a function reads; one of an attached library (``module:function@library``) also what prepares that."""
     function, _, library = source.partition("@")
-    prepared = seam_modules(library) if library else ()
-    return Reads(source=function, declared=tuple(declared), modules=tuple(dict.fromkeys((*modules, *prepared))))
+    prepared = (*seam_modules(library),) if library else ()
+    return Reads(
+        source=function,
+        declared=tuple(declared),
+        modules=tuple(dict.fromkeys((*modules, *prepared))),
+        package=prepared[-1] if library else "",
+    )
 
 
 class Closures:
@@ -155,7 +162,15 @@ class Closures:
                 owners |= set(self.sources.distributions(module))
             except (ObjectError, OSError):
                 continue  # the process itself reports it
-        return files, owners
+        return files | self._packages(files, reads), owners
+
+    def _packages(self, files: Iterable[str], reads: Sequence[Reads]) -> set[str]:
+        """All Python files of attached libraries that no installer has listed, such as editable ones: the guard of a
+        kernel has the digest of them all."""
+        ends = tuple(f"/{each.package.replace('.', '/')}/__init__.py" for each in reads if each.package)
+        starts = [file for file in files if ends and file.endswith(ends)]
+        unlisted = [Path(start).parent for start in starts if self.answers.installation.owner(start) is None]
+        return {str(path) for folder in unlisted for path in folder.rglob("*.py")}
 
 
 def _metadata(files: Iterable[str], folders: Iterable[str], installation: Installation) -> Iterator[str]:

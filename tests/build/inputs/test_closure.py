@@ -11,8 +11,9 @@ import pytest
 
 from precast.build.compile.outcome import sampled
 from precast.build.errors import ChangedInputError
-from precast.build.inputs.closure import declared_input
+from precast.build.inputs.closure import Closures, declared_input, reads_of
 from precast.build.inputs.roots import Roots
+from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.inputs.project import Project
 from tests.helpers.variants import variant
 
@@ -126,6 +127,15 @@ def test_an_environment_of_hard_links_is_no_change(project: Project) -> None:
         os.link(project.site / name, project.folder / f"elsewhere{number}")
     assert closures.inputs(closure) == before
     assert closures.answers.edited(closure.names) == frozenset()
+
+
+def test_all_files_of_an_attached_library_without_a_list_of_its_files_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editable one: the guard of each kernel has the digest of all its files, not only of those that it reaches."""
+    monkeypatch.setattr(sys, "path", [str(write_toy_library(tmp_path / "site")), *sys.path])
+    closure = Closures.here([]).of([reads_of("toy_attached.kernels:compiled_alone@toy")])
+    assert str(tmp_path / "site" / "toy_attached" / "native.py") in closure.sources
 
 
 def test_some_variants_are_compiled_twice() -> None:

@@ -94,7 +94,7 @@ EDITS: dict[str, tuple[Callable[[Project], object], str]] = {
     "star": (lambda p: p.write("pk/inner.py", "SIZE = 2\n"), "file:search/pk/inner.py"),
     "inserted": (lambda p: (p.outside / "outside.py").write_text("SIZE = 2\n"), "folder:~/lib"),
     "packaged": (lambda p: p.write("pk/size.txt", "2"), "file:search/pk/size.txt"),
-    "optional": (lambda p: p.write("faster.py", "SIZE = 4\n"), "file:search/faster.py"),
+    "optional": (lambda p: p.write("faster.py", "SIZE = 4\n"), "source"),
     "generated": (regenerate, "file:search/made_up.py"),
 }
 

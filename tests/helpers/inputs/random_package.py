@@ -69,8 +69,8 @@ class RandomPackage:
         return kind
 
     def _manifest(self) -> Path:
-        sources = {f"pk.k{n}:make{n}": ([1], declared) for n, declared in enumerate(("pk/data.txt", "pk/c.py", "[]"))}
-        sources = {source: (values, f"files: {files}") for source, (values, files) in sources.items()}
+        declared = ("files: pk/data.txt", "files: pk/c.py", "")
+        sources = {f"pk.k{n}:make{n}": ([1], inputs) for n, inputs in enumerate(declared)}
         sources |= {f"ways.{name}:make_{name}": (VALUES[name], way.declared) for name, way in WAYS.items()}
         entries = "".join(
             f"  - {{compile: '{source}', op: user.{source.partition(':')[2]}, config: {{n: {values}}},"
