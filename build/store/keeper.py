@@ -2,7 +2,7 @@
 
 A variant's own files are looked at when it has compiled. The files of installed packages are tens of thousands, so they
 are looked at for all variants of some seconds at once, and no record is kept before: a store would have the bytes of a
-package that somebody was editing, under its usual state, for ever and for everybody who shares it.
+package that somebody was editing, under its usual state, permanently and for everybody who shares it.
 """
 
 from __future__ import annotations

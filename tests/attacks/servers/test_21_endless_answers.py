@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from precast.fetch.transport.patience import Patience
+from precast.fetch.transport.web import Web
 from precast.loader.errors import FetchError
-from precast.loader.transport.patience import Patience
-from precast.loader.transport.web import Web
 
 PATIENCE = Patience(tries=2, first=0.01, longest=0.02, timeout=0.2, slowest=1 << 20)
 SECONDS = 2 * (2 * PATIENCE.timeout) + 3
