@@ -24,10 +24,11 @@ from precast.build.inputs.installation import Installation, is_metadata, normali
 from precast.build.inputs.roots import Roots
 from precast.build.inputs.sources import SourceDigests
 from precast.build.satellites import satellite
+from precast.loader.errors import PrecastError
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
-_ROOMS = ("attach", "build", "cli", "emulator", "kernels", "loader", "manifests", "native")
+_ROOMS = ("attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "native")
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
 
@@ -90,7 +91,7 @@ class Closures:
     def __init__(self, sources: SourceDigests, answers: InputAnswers) -> None:
         self.sources, self.answers = sources, answers
         self._closures: dict[tuple[Reads, ...], Closure] = {}
-        self._unsteady: dict[str, ChangedInputError] = {}  # by the digest of a closure
+        self._unreadable: dict[str, PrecastError] = {}  # by the digest of a closure
         self._lock = threading.Lock()
 
     @classmethod
@@ -107,16 +108,16 @@ class Closures:
             return self._closures[key]
 
     def read(self, closure: Closure) -> None:
-        """Read the inputs; ``inputs`` returns the values of this moment. One that cannot be read now has none."""
+        """Read the inputs; ``inputs`` returns the values of this moment, or raises what is wrong now."""
         try:
             self.answers.answers(closure.names)
-        except ChangedInputError as error:
-            self._unsteady.setdefault(closure.digest, error)
+        except PrecastError as error:
+            self._unreadable.setdefault(closure.digest, error)
 
     def inputs(self, closure: Closure, copies: Mapping[str, object] = MappingProxyType({})) -> Inputs:
         """The inputs with their values; one that changed since it was read raises ChangedInputError, and so does one of
         which the process had another copy, given by paths and digests: it may have changed twice."""
-        if (error := self._unsteady.get(closure.digest)) is not None:
+        if (error := self._unreadable.get(closure.digest)) is not None:
             raise error
         inputs = Inputs.of(self.answers.answers(closure.names))
         name = self.answers.differing(copies, closure.names) or self.answers.moved(closure.names)
