@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.fetch.lock import locked
 from precast.loader.errors import FetchError
-from precast.loader.fetch.lock import locked
 
 HOLD = """
 import os, sys, time, fcntl

@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from precast.fetch.fetcher import THREADS, fetch
+from precast.fetch.transport.progress import Progress
 from precast.loader.errors import ConfigError, PrecastError
-from precast.loader.fetch.fetcher import THREADS, fetch
-from precast.loader.transport.progress import Progress
 
 _ABOUT = "Fetch a cache from a registry, a model hub or a folder, check every byte, and put it into place as a whole."
 FAILED, WRONG, INTERRUPTED = 1, 2, 130

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from precast.build.push.push import push_cache
-from precast.loader.contract.distribution.reference import read_reference
+from precast.fetch.distribution.reference import read_reference
+from precast.fetch.fetcher import fetch
+from precast.fetch.source import open_source
+from precast.fetch.transport.credentials import hub_token, registry_login
+from precast.fetch.transport.web import Web
 from precast.loader.errors import ConfigError, FetchError
-from precast.loader.fetch.fetcher import fetch
-from precast.loader.fetch.source import open_source
 from precast.loader.resolve.cache import Cache
-from precast.loader.transport.credentials import hub_token, registry_login
-from precast.loader.transport.web import Web
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.hub import Hub
 from tests.helpers.web.many import QUICK

@@ -7,19 +7,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from precast.loader.contract.distribution.reference import read_reference
+from precast.fetch.distribution.reference import read_reference
+from precast.fetch.download import Download
+from precast.fetch.source import HUB, Source, open_source
+from precast.fetch.staging import Staging, hold
+from precast.fetch.transport.credentials import Login, registry_login
+from precast.fetch.transport.patience import PATIENCE, Patience
+from precast.fetch.transport.progress import Progress
+from precast.fetch.transport.web import Web
+from precast.loader.command_line.text import count, size
 from precast.loader.contract.format.artifact import Blob
 from precast.loader.contract.format.index import Index, digest
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import CacheError, ConfigError, FetchError, FormatError, IntegrityError
-from precast.loader.fetch.download import Download
-from precast.loader.fetch.source import HUB, Source, open_source
-from precast.loader.fetch.staging import Staging, hold
 from precast.loader.resolve.cache import Cache
-from precast.loader.transport.credentials import Login, registry_login
-from precast.loader.transport.patience import PATIENCE, Patience
-from precast.loader.transport.progress import Progress, amount
-from precast.loader.transport.web import Web
 
 THREADS = 8
 _ROUNDS = 2  # what is damaged is fetched once more
@@ -60,11 +61,8 @@ class Fetched(Immutable, kw_only=True):
         }
 
     def __str__(self) -> str:
-        moved = (
-            f"{amount(self.received)} fetched, {amount(self.reused)} reused" if self.changed else "already up to date"
-        )
-        artifacts = "1 artifact" if self.artifacts == 1 else f"{self.artifacts} artifacts"
-        return f"{self.path}: {artifacts} of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
+        moved = f"{size(self.received)} fetched, {size(self.reused)} reused" if self.changed else "already up to date"
+        return f"{self.path}: {count(self.artifacts, 'artifact')} of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
 
 
 def fetch(
@@ -233,9 +231,9 @@ class _Fetch:
                 f"{self._source.pinned} has no {missing[0]}{more} of the size that its index states: if it was"
                 " replaced while it was read, run this again; else push it again"
             )
-        size = sum(transfer.size for transfer in transfers)
-        self._staging.room(size + sum(sizes.values()))
-        self._progress.expect(size)
+        total = sum(transfer.size for transfer in transfers)
+        self._staging.room(total + sum(sizes.values()))
+        self._progress.expect(total)
         self._download.run(transfers, self._threads)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import TextIO
+
+from precast.loader.command_line.text import plain, size
 
 _TERMINAL, _LOG = 0.2, 10.0  # seconds between two lines
 
@@ -23,8 +24,7 @@ class Progress:
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
-        dumb = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
-        self._terminal = self._stream.isatty() and not dumb
+        self._terminal = not plain(self._stream)
         self._lock = threading.Lock()
         self._done, self._total, self._width = 0, 0, 0
         self._begun = self._shown = clock()
@@ -57,7 +57,7 @@ class Progress:
 
     def _show(self, now: float) -> None:
         rate = self._done / max(now - self._begun, 1e-3)
-        text = f"{amount(self._done)} of {amount(max(self._total, self._done))}, {amount(int(rate))}/s"
+        text = f"{size(self._done)} of {size(max(self._total, self._done))}, {size(int(rate))}/s"
         if self._terminal:
             self._stream.write("\r" + text.ljust(self._width))
             self._stream.flush()
@@ -70,19 +70,3 @@ class Progress:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
             self._width = 0
-
-
-def amount(number: int) -> str:
-    """A number of bytes, for people.
-
-    >>> amount(640), amount(73216), amount(3_500_000)
-    ('640 B', '73.2 kB', '3.5 MB')
-    """
-    if number < 1000:
-        return f"{number} B"
-    value = float(number)
-    for unit in ("kB", "MB"):
-        value /= 1000
-        if value < 1000:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1000:.1f} GB"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precast.loader.contract.distribution.reference import (
+from precast.fetch.distribution.reference import (
     FolderReference,
     HubReference,
     ImageReference,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from precast.fetch.fetcher import fetch
+from precast.fetch.transport.patience import Patience
+from precast.fetch.transport.progress import Progress
 from precast.loader.errors import FetchError, IntegrityError
-from precast.loader.fetch.fetcher import fetch
-from precast.loader.transport.patience import Patience
-from precast.loader.transport.progress import Progress
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import QUICK, many
 from tests.helpers.web.served import Served

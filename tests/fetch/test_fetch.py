@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from precast.fetch.fetcher import Fetched, fetch
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError, FetchError, IntegrityError
-from precast.loader.fetch.fetcher import Fetched, fetch
 from precast.loader.resolve.cache import Cache
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import QUICK, many

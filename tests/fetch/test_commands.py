@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from precast.cli import main as cli
-from precast.loader.fetch import __main__ as command
-from precast.loader.fetch.fetcher import fetch
+from precast.fetch import __main__ as command
+from precast.fetch.fetcher import fetch
+from precast.fetch.transport.progress import Progress
 from precast.loader.resolve.cache import Cache
-from precast.loader.transport.progress import Progress
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import many
 
@@ -108,14 +108,15 @@ def test_a_push_prints_what_a_fetch_takes(old: Path, tmp_path: Path, capsys: pyt
 
 def test_fetching_imports_nothing_of_the_builder(old: Path, tmp_path: Path) -> None:
     """Nor torch, nor tvm_ffi, nor a package that the loader does not need. The loader by itself does not import it."""
-    alone = "import sys, precast.loader; sys.exit(any(m.startswith('precast.loader.fetch') for m in sys.modules))"
+    alone = "import sys, precast.loader; sys.exit(any(m.startswith('precast.fetch') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", alone], check=False).returncode == 0
     script = (
-        "import sys\nfrom precast.loader.fetch.__main__ import main\n"
+        "import sys\nfrom precast.fetch.__main__ import main\n"
         f"assert main(['file://{old}', '-o', '{tmp_path / 'cache'}']) == 0\n"
         "own = {m.partition('.')[0] for m in sys.modules if getattr(sys.modules[m], '__file__', None)"
         " and 'site-packages' in str(sys.modules[m].__file__)}\n"
-        "others = [m for m in sys.modules if m.startswith('precast.') and not m.startswith('precast.loader')]\n"
+        "ours = ('precast.loader', 'precast.fetch')\n"
+        "others = [m for m in sys.modules if m.startswith('precast.') and not m.startswith(ours)]\n"
         "print(sorted(own - {'zstandard'}), others)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False)

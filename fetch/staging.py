@@ -17,13 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
-from precast.loader.contract.distribution.layers import Transfer
-from precast.loader.contract.format.artifact import Blob
-from precast.loader.contract.format.index import digest
-from precast.loader.errors import CacheError, ConfigError, FetchError, PrecastError
-from precast.loader.fetch.lock import locked
-from precast.loader.resolve.cache import OVERRIDE, Cache
-from precast.loader.transport.folder_swap import (
+from precast.fetch.distribution.layers import Transfer
+from precast.fetch.lock import locked
+from precast.fetch.transport.folder_swap import (
     FIXED,
     INSIDE,
     content_problem,
@@ -33,6 +29,10 @@ from precast.loader.transport.folder_swap import (
     renamable,
     sync,
 )
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import digest
+from precast.loader.errors import CacheError, ConfigError, FetchError, PrecastError
+from precast.loader.resolve.cache import OVERRIDE, Cache
 
 _NAME = f"{INSIDE}fetch"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.push.layering import MOST_LAYERS, layers_of
-from precast.loader.contract.distribution.image import Descriptor as D
-from precast.loader.contract.distribution.image import encode_config, encode_manifest, read_layers, read_manifest
-from precast.loader.contract.distribution.layers import Layer, Member, layers_to_json, parse_layers, plan_transfers
+from precast.fetch.distribution.image import Descriptor as D
+from precast.fetch.distribution.image import encode_config, encode_manifest, read_layers, read_manifest
+from precast.fetch.distribution.layers import Layer, Member, layers_to_json, parse_layers, plan_transfers
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import FormatError
 

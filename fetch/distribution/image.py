@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precast.loader.contract.distribution.layers import MOST_LAYERS, TABLE_LIMIT, Layer, layers_to_json, parse_layers
+from precast.fetch.distribution.layers import MOST_LAYERS, TABLE_LIMIT, Layer, layers_to_json, parse_layers
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.index import encode
 from precast.loader.contract.values import Immutable

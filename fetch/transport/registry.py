@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from precast.loader.contract.distribution.image import INDEX_TYPE, MANIFEST_LIMIT, MANIFEST_TYPE
-from precast.loader.contract.distribution.reference import ImageReference, is_loopback
+from precast.fetch.distribution.image import INDEX_TYPE, MANIFEST_LIMIT, MANIFEST_TYPE
+from precast.fetch.distribution.reference import ImageReference, is_loopback
+from precast.fetch.transport.answer import Answer, Body, printable
+from precast.fetch.transport.credentials import Login
+from precast.fetch.transport.patience import TransientError
+from precast.fetch.transport.web import Web, same_origin, shown
 from precast.loader.contract.format.fields import read_json
 from precast.loader.contract.format.index import digest as sha256_of
 from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
-from precast.loader.transport.answer import Answer, Body, printable
-from precast.loader.transport.credentials import Login
-from precast.loader.transport.patience import TransientError
-from precast.loader.transport.web import Web, same_origin, shown
 
 _SMALL = 1 << 20
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')

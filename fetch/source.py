@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
-from precast.loader.contract.distribution.image import CONFIG_TYPE, read_layers, read_manifest
-from precast.loader.contract.distribution.layers import (
+from precast.fetch.distribution.image import CONFIG_TYPE, read_layers, read_manifest
+from precast.fetch.distribution.layers import (
     LAYER_FILES,
     TABLE_FILE,
     TABLE_LIMIT,
@@ -26,22 +26,22 @@ from precast.loader.contract.distribution.layers import (
     parse_layers,
     plan_transfers,
 )
-from precast.loader.contract.distribution.reference import (
+from precast.fetch.distribution.reference import (
     FolderReference,
     HubReference,
     ImageReference,
     Reference,
     is_loopback,
 )
+from precast.fetch.transport.answer import CHUNK, Body
+from precast.fetch.transport.credentials import Login, hub_token, registry_login
+from precast.fetch.transport.registry import Registry, checked_version
+from precast.fetch.transport.web import Web, shown
 from precast.loader.contract.format.fields import as_object, get, read_json
 from precast.loader.contract.format.index import INDEX_LIMIT
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, FetchError, FormatError, IntegrityError
 from precast.loader.regular_file import open_regular, read_regular
-from precast.loader.transport.answer import CHUNK, Body
-from precast.loader.transport.credentials import Login, hub_token, registry_login
-from precast.loader.transport.registry import Registry, checked_version
-from precast.loader.transport.web import Web, shown
 
 HUB = "https://huggingface.co"
 _HUB_LIMIT = 16 << 20

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from precast.loader.contract.distribution.reference import is_loopback
+from precast.fetch.distribution.reference import is_loopback
+from precast.fetch.transport.answer import BROKEN, CHUNK, Answer, Body, reason_of
+from precast.fetch.transport.patience import Patience, Stopped, TransientError, retry_after
+from precast.fetch.transport.watchdog import Watchdog
 from precast.loader.errors import FetchError
-from precast.loader.transport.answer import BROKEN, CHUNK, Answer, Body, reason_of
-from precast.loader.transport.patience import Patience, Stopped, TransientError, retry_after
-from precast.loader.transport.watchdog import Watchdog
 from precast.loader.version import VERSION
 
 if TYPE_CHECKING:

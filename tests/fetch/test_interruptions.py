@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from precast.fetch.fetcher import fetch
 from precast.loader.errors import CacheError, ConfigError, FetchError
-from precast.loader.fetch.fetcher import fetch
 from precast.loader.resolve.cache import Cache
 from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 from tests.helpers.packed_caches import tree

@@ -33,7 +33,7 @@ import os, sys
 uid, *argv = sys.argv[1:]
 from precast import loader
 from precast.loader import session
-from precast.loader.fetch import __main__ as command
+from precast.fetch import __main__ as command
 import concurrent.futures.thread, difflib, encodings.idna, http.client, socket, ssl, zstandard
 if os.environ.get("WARM"):  # everything that a first get needs
     path, os.environ["PRECAST_CACHE_PATH"] = os.environ["PRECAST_CACHE_PATH"], os.environ["WARM"]

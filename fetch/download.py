@@ -8,13 +8,13 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from hashlib import sha256
 from typing import BinaryIO
 
-from precast.loader.contract.distribution.layers import Transfer
+from precast.fetch.distribution.layers import Transfer
+from precast.fetch.source import Source
+from precast.fetch.staging import Staging
+from precast.fetch.transport.patience import Stopped, TransientError
+from precast.fetch.transport.progress import Progress
+from precast.fetch.transport.web import Web
 from precast.loader.errors import IntegrityError
-from precast.loader.fetch.source import Source
-from precast.loader.fetch.staging import Staging
-from precast.loader.transport.patience import Stopped, TransientError
-from precast.loader.transport.progress import Progress
-from precast.loader.transport.web import Web
 
 
 class Download:

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from precast.fetch.transport.patience import Patience, Stopped, TransientError
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FetchError
-from precast.loader.transport.patience import Patience, Stopped, TransientError
 
 CHUNK = 1 << 16
 BROKEN = (OSError, http.client.HTTPException)
