@@ -167,7 +167,7 @@ def _recordings(runs: Sequence[Run], notes: Memo | None, closures: Sequence[Clos
             children = [stack.enter_context(_start(runs[n], closures[n])) for n in batch]
             for n, child in zip(batch, children, strict=True):
                 results[n] = _recorded(runs[n], child)
-                if keys[n] and notes and closures[n].are_as_read(str(runs[n].program.source), runs[n].entry.inputs):
+                if keys[n] and notes and _is_as_read(runs[n], closures[n]):
                     notes.put("programs", keys[n], [kernel.to_json() for kernel in results[n]])
     return [results[n] for n in range(len(runs))]
 
@@ -261,6 +261,10 @@ def _note_key(run: Run, closures: Closures) -> str:
     except (PrecastError, OSError):
         return ""  # the child process reports the error
     return memo_key(run.requests, str(run.target), run.profile.to_json(), run.env, digests, declared, versions, guards)
+
+
+def _is_as_read(run: Run, closures: Closures) -> bool:
+    return not isinstance(run.program, Script) and closures.are_as_read(run.program.place, run.entry.inputs)
 
 
 def _versions() -> list[str]:

@@ -86,8 +86,8 @@ def test_each_fault_costs_its_own_variant(tmp_path: Path) -> None:
     kernels |= {"faults:good": [1, 2, 3, 4], "faults:chatty": [1, 2], "faults:own_cache": [1, 2, 3]}
     mine = manifest(tmp_path, kernels)
     # Every failure, as 'eat' may have the reason of 'swallow': its own limit may come before its parent looks.
-    words = ("build", mine, "-o", tmp_path / "cache", "--json", "--verbose", "-j", 2, "--memory", 1500)
-    done = precast(tmp_path / "store", *words)
+    bounds = ("-j", 2, "--memory", 1500)
+    done = precast(tmp_path / "store", "build", mine, "-o", tmp_path / "cache", "--json", "--verbose", *bounds)
     assert done.returncode == 1, done.stderr
     report = events(done)[-1]
     failed = {f["op"].removeprefix("user."): f for f in report["failed"]}

@@ -20,6 +20,7 @@ _KERNEL = "flashinfer.gemm.kernels.dense_blockscaled_gemm_sm120_b12x"
 _TILES = ((64, 64), (64, 128), (128, 64), (128, 128))  # those that the library tries for FP4
 _NARROW = ((16, 64), (16, 128), (32, 64), (32, 128))  # for few rows of MXFP8
 _ALPHA = 0.5
+_UNUSED = ("svdquant_d", "svdquant_l1", "svdquant_bias")  # of a product with a correction of low rank
 _NAMES = {
     "mA": "a", "mB": "b", "mC": "out", "sf_m": "a_tiles", "sf_n": "b_tiles", "sf_k": "k_tiles",
     "a_sf_ptr": "a_scale", "b_sf_ptr": "b_scale", "alpha_tensor": "alpha",
@@ -61,6 +62,7 @@ def inputs(config: Config, problem: Problem, *, device: Any, seed: int) -> dict[
         "k_tiles": k,
         **{name: values[name] for name in ("a_scale", "b_scale")},
         "alpha": torch.full((1,), _ALPHA, device=device),
+        **dict.fromkeys(_UNUSED),
     }
 
 
@@ -102,7 +104,7 @@ def mm_blockscaled(
     Values and scales are those of ``gemm_blockscaled``: packed uint8 or float8_e4m3fn, and scales in tiles of 128 rows
     by 4 blocks, passed as addresses (``scales.data_ptr()``): keep the tensors alive. 32 divides ``k``, with MXFP8 128.
     ``a_tiles`` and ``b_tiles`` are the rows of ``a`` and ``b`` over 128, ``k_tiles`` the blocks of a row over 4,
-    rounded up. ``alpha`` is one float32.
+    rounded up. ``alpha`` is one float32. The library's kernel has three more arguments, which are None.
     """
     dtype, scale_dtype, block = FORMATS[format]
     wide = {"mma_k": 32, "tile_k": 128} if format == "mxfp8" else {}

@@ -591,7 +591,7 @@ SWAPS: dict[str, tuple[Step, Step]] = {
     "file:search/kernel.py": (write("kernel.py", "VALUE = 2"), write("kernel.py", "VALUE = 1")),
     "file:search/tiles.json": (write("tiles.json", "2"), write("tiles.json", "1")),
     "folder:search/tiles": (write("tiles/b", ""), remove("tiles/b")),
-    "file:search/link": (linked("tiles.json"), linked("kernel.py")),
+    "file:search/link": (linked("tiles.json"), linked("third")),
 }
 
 
@@ -599,8 +599,8 @@ SWAPS: dict[str, tuple[Step, Step]] = {
 @pytest.mark.parametrize("name", SWAPS)
 def test_what_was_another_thing_only_while_it_was_copied(name: str, project: Project, server: Server) -> None:
     """Before and after the compilation all is as it was: a checkout of another state, and back."""
-    project.write({"kernel.py": "VALUE = 1", "tiles.json": "1", "tiles/a": "1"})
-    linked("kernel.py")(project)
+    project.write({"kernel.py": "VALUE = 1", "tiles.json": "1", "tiles/a": "1", "third": ""})
+    linked("third")(project)
     declared = [
         f"{'folder' if each == 'tiles' else 'file'}:{project.search}/{each}" for each in ("tiles.json", "tiles", "link")
     ]
