@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from precast.build.errors import ToolError
 from precast.kernels.authoring.extras import installing
@@ -53,6 +54,16 @@ def _file_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
+def seam_guard(library: str) -> tuple[str, str]:
+    """The version of an attached library and the digest of its sources: the defaults of two keys of its kernels.
+
+    >>> len(seam_guard("quack"))
+    2
+    """
+    guard = _library(library).guard()
+    return guard.version, guard.source
+
+
 def seam_modules(library: str) -> Iterator[str]:
     """The modules by which an attached library is prepared, and its package.
 
@@ -60,5 +71,9 @@ def seam_modules(library: str) -> Iterator[str]:
     True
     """
     yield from (name for name, digest in seam_digests(library).items() if digest is not None)
-    # Imported by its name: other kernels are built without what the extra attach brings.
-    yield importlib.import_module("precast.attach.library").library_named(library).package
+    yield _library(library).package
+
+
+def _library(name: str) -> Any:
+    """Imported by its name: other kernels are built without what the extra attach brings."""
+    return importlib.import_module("precast.attach.library").library_named(name)

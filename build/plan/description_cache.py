@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.closure import Closures, Reads, reads_of
+from precast.build.inputs.seams import seam_guard
 from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.describer import Describer, describing, function_of
 from precast.build.plan.description import Description, NotDescribed
@@ -144,10 +145,12 @@ class DescriptionCache:
         if self._notes is None:
             return ""
         try:
-            function = str(function_of(kernel))
-            digest = self._sources.digest(function)
+            function = function_of(kernel)
+            digest = self._sources.digest(str(function))
+            guard = seam_guard(function.library) if function is not None and function.library else ()
             declared = self._closures.answers.answers(kernel.inputs)
-            return memo_key(kernel.op, function, kernel.env, digest, str(self._target), declared, self._reading())
+            surroundings = (str(function), kernel.env, digest, str(self._target), declared, guard)
+            return memo_key(kernel.op, *surroundings, self._reading())
         except (PrecastError, OSError):
             return ""
 

@@ -21,6 +21,7 @@ from precast.cli.shared.output import count, print_result, size
 from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
+from precast.loader.errors import ConfigError
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -43,8 +44,11 @@ def command(
         from precast.build.attached.recorded_run import engine_words
         from precast.cli.shared.engine_check import check_engine
 
+        if retarget or pass_env or emit or profile or as_json:
+            raise ConfigError("with --engine no manifest is planned: leave out all options but --target")
         words = engine_words(engine, model, tensor_parallel, engine_option or ())
-        raise typer.Exit(check_engine(words, paths or [], (target or [own_target("check for")])[0]))
+        targets = target or [own_target("check for")]
+        raise typer.Exit(max(check_engine(words, paths or [], each) for each in targets))
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions
@@ -54,14 +58,14 @@ def command(
     from precast.build.store.store import Store
 
     request = requested_with_cache(paths, target)
+    store = Store(store_folder(None))
     plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
         retarget=retarget,
         pass_env=pass_env,
         emit=emit,
-    ).plan(Profiles.named(profile or ()))
-    store = Store(store_folder(None))
+    ).plan(Profiles.named(profile or ()), store.notes)
     with waiting(f"reading every file of {request.folder}"):
         lookup = Lookup(store, answers_here(plan.search, store.notes))
         contents = CacheContents.open(request.folder)
