@@ -45,11 +45,11 @@ demo: ## build the default manifest, pack it, use it where there is no compiler,
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the quick tests, or those of some ROOM
-	@$(TEST)/bin/python -m compileall -q loader attach build cli emulator kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests tests/helpers
 	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
 
 test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
-	@$(TEST)/bin/python -m compileall -q loader attach build cli emulator kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
 
 .PHONY: ends newest neighbours
@@ -140,4 +140,4 @@ check-environment:
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find $(wildcard loader attach build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard loader fetch attach build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +

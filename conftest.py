@@ -23,7 +23,7 @@ def _example_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    of_runtime = request.node.name.startswith(("precast.loader", "precast.attach"))
+    of_runtime = request.node.name.startswith(("precast.loader", "precast.fetch", "precast.attach"))
     if not (isinstance(request.node, pytest.DoctestItem) and of_runtime):
         yield
         return

@@ -29,7 +29,7 @@ class End:
 
 
 _ROOMS = ("attached", "plan", "store", "cache", "wheel", "link", "compile")
-_OWN = ("tests/loader", "tests/attach", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
+_OWN = ("tests/loader", "tests/fetch", "tests/attach", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
 _EXTRAS = "tools,cu13,attach,dask,emulate,hub,remote,export"
 _ALONE = ("loader", "emulator", "attach")  # folders of distributions of their own
 ENDS = {

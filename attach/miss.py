@@ -9,7 +9,7 @@ from precast.attach.guards import edited_files, version_of
 from precast.attach.library import Library
 from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.errors import OpNotFound, PrecastError, VariantNotFound
-from precast.loader.resolve.resolution import Rejected
+from precast.loader.resolve.choose import Rejected
 
 _GUARDS = {VERSION, SOURCE, COMPILER}
 _FILES_SHOWN = 3

@@ -60,7 +60,7 @@ def by_the_nearest(table: Sequence[Measured], asked: Measured) -> str:
 def shares(rows: Sequence[Measured], axes: Sequence[str], choose: Choose) -> Iterator[float]:
     """For each row: the best time over the chosen variant's, where all rows with its values of these are unknown."""
     for asked in rows:
-        table = [row for row in rows if any(row.problem[axis] != asked.problem[axis] for axis in axes)]
+        table = [row for row in rows if any(row.problem.get(axis) != asked.problem.get(axis) for axis in axes)]
         if table:
             best = min(asked.times.values())
             yield best / asked.times.get(choose(table, asked), UNMEASURED * best)

@@ -37,10 +37,12 @@ ALSO = {  # tests of a room that are in another one
     "build/cache": ("tests/attach/test_several_objects.py",),
     "loader/contract/format": ("tests/loader/resolve",),
     "loader/resolve": ("tests/attacks/files",),
-    "loader/transport": ("tests/loader/fetch",),
+    "fetch/distribution": ("tests/fetch",),
+    "fetch/transport": ("tests/fetch",),
 }
 WIDER = {
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),
+    "fetch": ("tests/attacks", "tests/end_to_end"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),
 }
 

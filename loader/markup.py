@@ -74,15 +74,15 @@ def table(title: object, head: Sequence[object], rows: Iterable[Sequence[object]
     total
         How many rows there are, if the caller knows.
     """
-    listed = []
+    shown = []
     more = 0
     for position, row in enumerate(rows):
         if position == ROWS:
             more = 1
             break
-        listed.append(row)
+        shown.append(row)
     first = "td" if head else "th"
-    lines = [element("tr", element(first, row[0]), *(element("td", cell) for cell in row[1:])) for row in listed]
+    lines = [element("tr", element(first, row[0]), *(element("td", cell) for cell in row[1:])) for row in shown]
     titles = element("thead", element("tr", *(element("th", cell) for cell in head))) if head else ""
     drawn = element("table", element("caption", title), Markup(titles), element("tbody", *lines))
     if not more:

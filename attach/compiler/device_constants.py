@@ -9,7 +9,7 @@ WARP_SIZE = 32
 _RESERVED = 1  # KiB of a block, for the system
 # KiB of a multiprocessor's shared memory that its blocks can have, by compute capability (CUDA programming guide).
 _SHARED = {
-    "80": 164, "86": 100, "87": 164, "89": 100, "90": 228, "100": 228, "101": 228, "103": 228, "110": 228,
+    "80": 164, "86": 100, "87": 164, "89": 100, "90": 228, "100": 228, "101": 228, "103": 228, "107": 328, "110": 228,
     "120": 100, "121": 100,
 }  # fmt: skip
 

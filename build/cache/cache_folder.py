@@ -22,7 +22,7 @@ from pathlib import Path
 from precast.build.disk.output_folder import is_writable, nearest_folder
 from precast.build.disk.scratch import scratch_folder, sweep
 from precast.build.errors import OutputError, StoreError
-from precast.loader.transport.folder_swap import (
+from precast.fetch.transport.folder_swap import (
     FIXED,
     INSIDE,
     content_problem,

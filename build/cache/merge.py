@@ -15,10 +15,10 @@ from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import MergeError
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import PROGRAMS, by_host, for_all_hosts
+from precast.build.measurements.rows import joined
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import Index, Runtime
 from precast.loader.contract.format.patterns import CACHE_NAME
-from precast.loader.contract.format.tuning.measured import joined
 from precast.loader.errors import ConfigError
 
 _SHOWN = 20

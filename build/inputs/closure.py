@@ -24,6 +24,7 @@ from precast.build.inputs.installation import Installation, is_metadata, normali
 from precast.build.inputs.roots import Roots
 from precast.build.inputs.seams import seam_modules
 from precast.build.inputs.sources import SourceDigests
+from precast.loader.errors import PrecastError
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
@@ -88,7 +89,7 @@ class Closures:
     def __init__(self, sources: SourceDigests, answers: InputAnswers) -> None:
         self.sources, self.answers = sources, answers
         self._closures: dict[tuple[Reads, ...], Closure] = {}
-        self._unsteady: dict[str, ChangedInputError] = {}  # by the digest of a closure
+        self._unreadable: dict[str, PrecastError] = {}  # by the digest of a closure
         self._lock = threading.Lock()
 
     @classmethod
@@ -105,16 +106,16 @@ class Closures:
             return self._closures[key]
 
     def read(self, closure: Closure) -> None:
-        """Read the inputs; ``inputs`` returns the values of this moment. One that cannot be read now has none."""
+        """Read the inputs; ``inputs`` returns the values of this moment, or raises what is wrong now."""
         try:
             self.answers.answers(closure.names)
-        except ChangedInputError as error:
-            self._unsteady.setdefault(closure.digest, error)
+        except PrecastError as error:
+            self._unreadable.setdefault(closure.digest, error)
 
     def inputs(self, closure: Closure, copies: Mapping[str, object] = MappingProxyType({})) -> Inputs:
         """The inputs with their values; one that changed since it was read raises ChangedInputError, and so does one of
         which the process had another copy, given by paths and digests: it may have changed twice."""
-        if (error := self._unsteady.get(closure.digest)) is not None:
+        if (error := self._unreadable.get(closure.digest)) is not None:
             raise error
         inputs = Inputs.of(self.answers.answers(closure.names))
         name = self.answers.differing(copies, closure.names) or self.answers.moved(closure.names)

@@ -20,8 +20,8 @@ class Roots:
     ``search`` has the folders of the manifest, ``path`` those that Python searches after them. A file is named by the
     innermost root that has it: ``search/norm.py``, ``search2/...`` for the second such folder, ``site/...`` for
     folders of installed distributions, ``path/...`` for other folders of Python's path (``PYTHONPATH``, ``.pth``
-    files), ``~/...``, or its absolute path. Of the last two kinds of folders, only those count that have such a file:
-    a Dask worker, or another machine, has further ones on its path.
+    files), ``~/...``, or its absolute path. The last two kinds of folders count only if they have such a file: a
+    Dask worker, or another machine, has further ones on its path.
 
     >>> roots = Roots([Path("/work/kernels")], ["/opt/tools"], "/home/me")
     >>> roots.portable("/work/kernels/a/norm.py"), roots.portable("/home/me/.rc"), roots.portable("/etc/rc")

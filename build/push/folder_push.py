@@ -9,12 +9,12 @@ from typing import Any
 
 from precast.build.disk.scratch import write_output
 from precast.build.errors import PushError
-from precast.loader.contract.distribution.layers import LAYER_FILES, TABLE_FILE, Layer, layers_to_json
-from precast.loader.contract.distribution.reference import FolderReference, HubReference
+from precast.fetch.distribution.layers import LAYER_FILES, TABLE_FILE, Layer, layers_to_json
+from precast.fetch.distribution.reference import FolderReference, HubReference
+from precast.fetch.transport.credentials import hub_token
 from precast.loader.contract.format.index import encode
 from precast.loader.errors import FetchError
 from precast.loader.regular_file import read_regular
-from precast.loader.transport.credentials import hub_token
 
 _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
 

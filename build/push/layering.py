@@ -11,7 +11,7 @@ import io
 import tarfile
 from collections.abc import Iterable, Mapping
 
-from precast.loader.contract.distribution.layers import Layer, Member
+from precast.fetch.distribution.layers import Layer, Member
 from precast.loader.contract.format.index import digest
 
 LAYER_SIZE = 8 << 20

@@ -11,13 +11,13 @@ from precast.build.push.folder_push import folder_files, push_to_folder, push_to
 from precast.build.push.layering import layers_of
 from precast.build.push.push_result import PushResult
 from precast.build.push.registry_push import RegistryPush
-from precast.loader.contract.distribution.image import INDEX_DIGEST, NAME, PLATFORMS
-from precast.loader.contract.distribution.reference import HubReference, ImageReference, read_reference
-from precast.loader.transport.credentials import Login, registry_login
-from precast.loader.transport.patience import PATIENCE, Patience
-from precast.loader.transport.progress import Progress
-from precast.loader.transport.registry import Registry
-from precast.loader.transport.web import Web
+from precast.fetch.distribution.image import INDEX_DIGEST, NAME, PLATFORMS
+from precast.fetch.distribution.reference import HubReference, ImageReference, read_reference
+from precast.fetch.transport.credentials import Login, registry_login
+from precast.fetch.transport.patience import PATIENCE, Patience
+from precast.fetch.transport.progress import Progress
+from precast.fetch.transport.registry import Registry
+from precast.fetch.transport.web import Web
 
 
 def push_cache(

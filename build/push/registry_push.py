@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from precast.loader.contract.distribution.image import (
+from precast.fetch.distribution.image import (
     CONFIG_TYPE,
     INDEX_TYPE,
     MANIFEST_TYPE,
@@ -19,12 +19,12 @@ from precast.loader.contract.distribution.image import (
     encode_image_index,
     encode_manifest,
 )
-from precast.loader.contract.distribution.layers import Layer
-from precast.loader.contract.distribution.reference import ImageReference
+from precast.fetch.distribution.layers import Layer
+from precast.fetch.distribution.reference import ImageReference
+from precast.fetch.transport.registry import Registry
+from precast.fetch.transport.web import Web
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError, FetchError
-from precast.loader.transport.registry import Registry
-from precast.loader.transport.web import Web
 
 _AT_ONCE = 4
 _BINARY = {"Content-Type": "application/octet-stream"}

@@ -2,7 +2,7 @@
 
 A variant's own files are looked at when it has compiled. The files of installed packages are tens of thousands, so they
 are looked at for all variants of some seconds at once, and no record is kept before: a store would have the bytes of a
-package that somebody was editing, under its usual state, for ever and for everybody who shares it.
+package that somebody was editing, under its usual state, permanently and for everybody who shares it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,15 @@ class Keeper:
         """Look at the packages, and put every record into the store for which none has changed."""
         begun = time.monotonic()
         waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return []
         edited = self._lookup.answers.edited(name for kept in waiting for name in kept.record.installed.names)
         done = [kept._replace(changed=min(edited & {*kept.record.installed.names}, default="")) for kept in waiting]
         with ThreadPoolExecutor(_WRITERS) as pool:
-            list(pool.map(lambda kept: kept.changed or self._lookup.store.put(kept.key, kept.record), done))
+            list(pool.map(self._put, done))
         self._due = time.monotonic() + max(_SECONDS, _SHARE * (time.monotonic() - begun))
         return done
+
+    def _put(self, kept: Kept) -> None:
+        if not kept.changed:
+            self._lookup.store.put(kept.key, kept.record)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.index_writer import cache_files
 from precast.build.link.toolchain import by_host
+from precast.build.measurements.rows import joined
 from precast.loader.contract.format.index import OpIndex
-from precast.loader.contract.format.tuning.measured import joined
 
 
 def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> dict[str, bytes]:

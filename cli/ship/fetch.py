@@ -37,8 +37,8 @@ def command(
     ] = 8,
     as_json: options.Json = False,
 ) -> None:
-    from precast.loader.fetch import fetch
-    from precast.loader.transport.progress import Progress
+    from precast.fetch import fetch
+    from precast.fetch.transport.progress import Progress
 
     with Progress() as progress:
         done = fetch(reference, output, digest=digest, reuse=reuse or (), threads=jobs, progress=progress)

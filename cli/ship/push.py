@@ -26,7 +26,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     from precast.build.push.push import push_cache
-    from precast.loader.transport.progress import Progress
+    from precast.fetch.transport.progress import Progress
 
     with Progress() as progress:
         done = push_cache(cache, reference, mount=mount, progress=progress)

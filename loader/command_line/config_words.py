@@ -89,7 +89,7 @@ def having(
         No op of these has such a key, or no variant such a value.
     """
     selected = list(variants)
-    tables = {op: {key.name: key for key in own} for op, own in keys.items()}
+    tables = {op: {key.name: key for key in op_keys} for op, op_keys in keys.items()}
     for word in words:
         name, text = split_word(word)
         if selected and not any(name in tables[op] for op, _ in selected):

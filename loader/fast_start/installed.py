@@ -68,9 +68,9 @@ class Installed:
         return tuple(_distributions(self._list()))
 
     def _list(self) -> Listing:
-        path, listed = tuple(sys.path), tuple(_listing())
-        self._listed_path, self._listed = path, listed
-        return listed
+        path, listing = tuple(sys.path), tuple(_listing())
+        self._listed_path, self._listed = path, listing
+        return listing
 
 
 def _listing() -> Iterator[tuple[str, list[str]]]:
@@ -149,18 +149,18 @@ def _entry_point_files(listing: Listing) -> Iterator[tuple[str, bytes]]:
     which is looked up once."""
     for folder, names in listing:
         try:
-            held = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            parent = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             for name in names:
                 try:
-                    file = os.open(name + _ENTRY_POINTS, os.O_RDONLY | os.O_CLOEXEC, dir_fd=held)
+                    file = os.open(name + _ENTRY_POINTS, os.O_RDONLY | os.O_CLOEXEC, dir_fd=parent)
                 except OSError:  # most distributions have none
                     continue
                 yield f"{folder}/{name}", _read(file)
         finally:
-            os.close(held)
+            os.close(parent)
 
 
 def _read(file: int) -> bytes:

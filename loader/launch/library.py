@@ -162,11 +162,11 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
     of an error. The number N is another file's by then, and reading an empty file ends the process with a bus
     error. So the path is replaced by one that does not exist.
     """
-    held: list[int] = []
+    files: list[int] = []
     try:
         for _ in range(_TRIES):
-            held.append(_memory_file(code, label))
-            name = f"{digest_path(sha256)}{held[-1]}"
+            files.append(_memory_file(code, label))
+            name = f"{digest_path(sha256)}{files[-1]}"
             library = _dlopen(_MEMORY + name, label)
             if _link_info(library).path == _OPENED + name:
                 return library
@@ -174,7 +174,7 @@ def open_bytes(code: bytes, sha256: str, label: str) -> int:
     except OSError as error:
         raise LoadError(f"{label} could not be put in memory ({error.strerror}): free some memory") from None
     finally:
-        for file in held:
+        for file in files:
             os.close(file)
 
 

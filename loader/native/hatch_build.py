@@ -42,6 +42,11 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
             page = Path(self.root, PAGE)  # of an sdist
             page = page if page.is_file() else Path(self.root).parent / "docs" / "errors.md"
             build_data["force_include"][str(page)] = PAGE
+            # Before the rule of pyproject.toml for all files, which would put it into precast/loader.
+            self.build_config.sources = {"fetch/": "precast/fetch/", **self.build_config.sources}
+            fetch = Path(self.root, "fetch")  # of an sdist
+            fetch = fetch if fetch.is_dir() else Path(self.root).parent / "fetch"
+            build_data["force_include"][str(fetch)] = "fetch"
         setting = os.environ.get(VARIABLE, "")
         if setting == "0":
             return

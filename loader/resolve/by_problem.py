@@ -13,7 +13,8 @@ from precast.loader.contract.values import replace
 from precast.loader.errors import FormatError
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import Request
-from precast.loader.resolve.resolution import Accepted, Resolution
+from precast.loader.resolve.choose import Accepted
+from precast.loader.resolve.resolution import Resolution
 
 _REMEMBERED = 4096
 

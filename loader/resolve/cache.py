@@ -92,10 +92,10 @@ class Cache:
         folders = self._folders.__dict__
         with ExitStack() as stack:
             with suppress(OSError):
-                held = stack.enter_context(_open_beneath(self.path, (_BLOBS,), os.O_DIRECTORY))
-                facts = [os.fstat(part) for part in held]
+                descriptors = stack.enter_context(_open_beneath(self.path, (_BLOBS,), os.O_DIRECTORY))
+                facts = [os.fstat(part) for part in descriptors]
                 if _BLOBS not in folders and self._objection(facts, (_BLOBS,)) is None:
-                    folders[_BLOBS] = held[-1]
+                    folders[_BLOBS] = descriptors[-1]
                     stack.callback(folders.pop, _BLOBS)
             yield
 
@@ -159,14 +159,14 @@ class Cache:
         """
         name = "/".join(parts)
         try:
-            with _open_beneath(self.path, parts, held_folder=self._folders.__dict__.get(parts[0])) as held:
-                facts = [os.fstat(part) for part in held]
+            with _open_beneath(self.path, parts, parent=self._folders.__dict__.get(parts[0])) as descriptors:
+                facts = [os.fstat(part) for part in descriptors]
                 if not stat.S_ISREG(facts[-1].st_mode):
                     raise CacheError(f"{self.path / name} is not a regular file: rebuild or reinstall the cache")
                 objection = self._objection(facts, parts)
                 if objection:
                     raise CacheError(objection)
-                data = read_at_most(held[-1], limit + 1, facts[-1].st_size)
+                data = read_at_most(descriptors[-1], limit + 1, facts[-1].st_size)
         except FileNotFoundError:
             raise self._missing(name) from None
         except OSError as error:
@@ -203,22 +203,22 @@ def _unreadable(path: Path, error: FormatError) -> CacheError:
 
 @contextmanager
 def _open_beneath(
-    root: Path, parts: tuple[str, ...], flags: int = 0, *, held_folder: int | None = None
+    root: Path, parts: tuple[str, ...], flags: int = 0, *, parent: int | None = None
 ) -> Iterator[list[int]]:
     """Open a file below ``root`` one step at a time, so that no step can be a link. A FIFO does not make it wait.
 
-    ``held_folder`` is a descriptor of the folder of the last part, opened in this way before.
+    ``parent`` is a descriptor of the folder of the last part, opened in this way before.
     """
-    held: list[int] = []
+    descriptors: list[int] = []
     try:
-        if held_folder is None:
-            held.append(os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY))
+        if parent is None:
+            descriptors.append(os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY))
             for folder in parts[:-1]:
-                held.append(os.open(folder, FLAGS | os.O_DIRECTORY, dir_fd=held[-1]))
-        held.append(os.open(parts[-1], FLAGS | flags, dir_fd=held[-1] if held else held_folder))
-        yield held
+                descriptors.append(os.open(folder, FLAGS | os.O_DIRECTORY, dir_fd=descriptors[-1]))
+        descriptors.append(os.open(parts[-1], FLAGS | flags, dir_fd=descriptors[-1] if descriptors else parent))
+        yield descriptors
     finally:
-        for descriptor in held:
+        for descriptor in descriptors:
             os.close(descriptor)
 
 

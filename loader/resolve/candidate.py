@@ -82,8 +82,8 @@ class Request(Immutable, kw_only=True):
         config = config_text(self.config) if isinstance(self.config, Mapping) else self.config
         optional = {"device": self.device, "target": self.target, "problem": self.problem}
         optional |= {"verified": self.verified} if self.verified else {}
-        given = [f", {name} {value}" for name, value in optional.items() if value is not None]
-        return f"{self.op} {config}{''.join(given)}"
+        arguments = [f", {name} {value}" for name, value in optional.items() if value is not None]
+        return f"{self.op} {config}{''.join(arguments)}"
 
 
 def checked_verified(value: object) -> Verified:

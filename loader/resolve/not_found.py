@@ -7,8 +7,9 @@ from typing import NoReturn
 
 from precast.loader.contract.format.config import suggest
 from precast.loader.errors import NoCudaDevice, OpNotFound, VariantNotFound
+from precast.loader.resolve.choose import Rejected
 from precast.loader.resolve.discover import VARIABLE, DiscoveredCache
-from precast.loader.resolve.resolution import Rejected, Resolution, heading, remedy
+from precast.loader.resolve.resolution import Resolution, heading, remedy
 
 _NEAREST = 3  # candidates in an error's message; its resolution holds all of them
 _CACHES = 10

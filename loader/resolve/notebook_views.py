@@ -51,13 +51,13 @@ def variants_view(variants: Sequence[Candidate]) -> str:
 
 def ops_view(names: Sequence[str], caches: Iterable[DiscoveredCache]) -> str:
     """The ops, with how many artifacts each cache has of them."""
-    listed: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for discovered in caches:
         for op, entry in discovered.index.ops.items() if discovered.index else ():
-            listed.setdefault(op, []).append(discovered.label)
+            labels.setdefault(op, []).append(discovered.label)
             counts[op] += entry.artifacts
-    rows = ((op, counts[op], ", ".join(listed.get(op, ()))) for op in names)
+    rows = ((op, counts[op], ", ".join(labels.get(op, ()))) for op in names)
     return page(table(_number(len(names), "op"), ("op", "artifacts", "caches"), rows, len(names)))
 
 

@@ -14,32 +14,11 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
+from precast.loader.resolve.choose import Accepted, Rejected
 from precast.loader.terminal_text import visible
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.tuning.estimate import Choice
-
-
-class Accepted(Immutable):
-    """A candidate that serves the request; ``literal`` unless it writes a dtype in another way than the request.
-
-    ``reservation`` is why one that was built for this very GPU is preferred; ``outputs`` names what it writes beyond
-    the request.
-    """
-
-    candidate: Candidate
-    literal: bool = True
-    reservation: str = ""
-    outputs: tuple[str, ...] = ()
-
-
-class Rejected(Immutable):
-    """A candidate that does not, with every reason, the config keys that differ, and by how much they do."""
-
-    candidate: Candidate
-    reasons: tuple[str, ...]
-    differing: tuple[str, ...] = ()
-    distance: float = 0.0
 
 
 class Resolution(Immutable):

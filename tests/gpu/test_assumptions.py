@@ -10,7 +10,7 @@ from precast import loader
 from precast.loader import session
 from precast.loader.machine.driver import NoDriver
 from precast.loader.machine.machine import Query
-from precast.loader.resolve.resolution import Accepted
+from precast.loader.resolve.choose import Accepted
 
 CONFIG = {"dtype": "bfloat16", "out_dtype": "bfloat16", "tile": [128, 256], "cluster": [2, 1]}
 SIZES = (8192, 6144, 4096)  # m, n, k: 768 tiles, some for each SM

@@ -100,13 +100,14 @@ def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None
     assert wheel.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
-def test_the_loader_wheel_holds_the_loader(made: dict[str, Path]) -> None:
-    """Its Python modules and the compiled call path; no C source."""
+def test_the_loader_wheel_holds_the_loader_and_fetch(made: dict[str, Path]) -> None:
+    """Their Python modules and the compiled call path; no C source."""
     wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_loader"))
     info = f"precast_loader-{VERSION}.dist-info/"
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
     left_out = (".c", ".h", "hatch_build.py")
     modules = {n for n in sources("loader", "precast/loader/") if not n.endswith(left_out)}
+    modules |= sources("fetch", "precast/fetch/")
     page = "precast/loader/command_line/errors.md"
     assert set(wheel.namelist()) == modules | metadata | {f"precast/loader/{COMPILED}", page}
     assert wheel.read(page) == (ROOT / "docs" / "errors.md").read_bytes()
@@ -173,11 +174,9 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
         members = archive.getmembers()
     home = f"{name}-{VERSION}/"
     top = {f"{home}{n}" for n in ("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", ".gitignore")}
-    parts = (
-        [sources(folder, home), {f"{home}command_line/errors.md"} if folder == "loader" else set()]
-        if folder
-        else [sources(p, f"{home}{p}/") for p in PACKAGES]
-    )
+    parts = [sources(folder, home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
+    if folder == "loader":
+        parts += [{f"{home}command_line/errors.md"}, sources("fetch", f"{home}fetch/")]
     if not folder:
         parts.append({f"{home}hatch_build.py", f"{home}loader/version.py"})  # what its metadata is made from
         parts.append(of_native(home))

@@ -63,7 +63,7 @@ class NewRoot:
         """Let a file, or all that is in a folder, be there as copies, with their content at this moment and without
         their times; what is large is there itself.
 
-        Of a link in a folder, only the link: what it leads to outside of the folder is an input of its own, or none.
+        A link in a folder is copied as a link: what it leads to outside of the folder is an input of its own, or none.
         False if something is too large for a copy.
         """
         path = self._planted(path)

@@ -101,7 +101,7 @@ class Refusals:
             raise UndeclaredInput.of_network(at)
 
     def _interpreter(self, *_: object) -> None:
-        """Refused by anybody: this hook is not called there, and imports of the DSL there wait for ever."""
+        """Refused by anybody: this hook is not called there, and imports of the DSL there would never end."""
         refused = UndeclaredInput.of_interpreter(_requester() or "code of a package")
         _LOST.append(refused)
         raise refused

@@ -83,8 +83,8 @@ def suggest(word: str, names: Iterable[str], otherwise: str = "") -> str:
     if near:
         return f"; did you mean {near[0]!r}?" + (f" {otherwise[0].upper()}{otherwise[1:]}" if otherwise else "")
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-    listed = f"; it takes one of: {', '.join(words[:_NAMED])}{more}" if words else ""
-    return f"{listed}; {otherwise}" if otherwise else listed
+    choices = f"; it takes one of: {', '.join(words[:_NAMED])}{more}" if words else ""
+    return f"{choices}; {otherwise}" if otherwise else choices
 
 
 def _similar(word: str, words: list[str]) -> list[str]:
@@ -245,7 +245,7 @@ def _normal(kind: str, value: object) -> Value:
     return to_value(float(value) if kind == "float" else value)  # type: ignore[arg-type]
 
 
-def complete(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> dict[str, Value]:
+def complete(keys: Iterable[Key], values: Mapping[str, object], *, op: str) -> dict[str, Value]:
     """The full config of an op: every value in its canonical form, with defaults.
 
     >>> keys = [Key(name="hidden", type="int"), Key(name="eps", type="float", has_default=True, default=1e-6)]
@@ -253,7 +253,7 @@ def complete(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> di
     {'hidden': 4096, 'eps': 1e-06}
     """
     table = {k.name: k for k in keys}
-    result = normalise(table.values(), given, op=op)
+    result = normalise(table.values(), values, op=op)
     for key in table.values():
         if key.name not in result:
             if not key.has_default:
@@ -262,11 +262,11 @@ def complete(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> di
     return {name: result[name] for name in table}
 
 
-def normalise(keys: Iterable[Key], given: Mapping[str, object], *, op: str) -> dict[str, Value]:
+def normalise(keys: Iterable[Key], values: Mapping[str, object], *, op: str) -> dict[str, Value]:
     """The given values in their canonical form, without defaults. Raises a ConfigError for an unknown key."""
     table = {k.name: k for k in keys}
     result: dict[str, Value] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         key = table.get(name) if isinstance(name, str) else None
         if key is None:
             raise ConfigError(f"op {op!r} has no config key {name!r}{suggest(str(name), table)}")

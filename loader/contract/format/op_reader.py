@@ -155,7 +155,7 @@ class OpReader:
 
     @contextmanager
     def reading_measurements(self) -> Iterator[None]:
-        """Errors of the measurements name this file, and say what to do: an earlier precast wrote another form."""
+        """Errors of the measurements name this file, and say what to do."""
         try:
             yield
         except FormatError as error:

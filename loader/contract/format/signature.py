@@ -155,11 +155,13 @@ class Signature(Immutable, kw_only=True):
         >>> print(Signature(arguments=(Argument(name="mX", kind="scalar", dtype="int32"),)).renamed({"mX": "x"}))
         (x: int32)
         """
-        given = [names.get(a.name, a.name) for a in self.arguments]
-        for name in given:
-            if given.count(name) > 1:
+        new_names = [names.get(a.name, a.name) for a in self.arguments]
+        for name in new_names:
+            if new_names.count(name) > 1:
                 raise ConfigError(f"two arguments would be called {name!r}: give each a name of its own")
-        return replace(self, arguments=tuple(replace(a, name=n) for a, n in zip(self.arguments, given, strict=True)))
+        return replace(
+            self, arguments=tuple(replace(a, name=n) for a, n in zip(self.arguments, new_names, strict=True))
+        )
 
     def writing(self, names: Iterable[str]) -> Signature:
         """The same signature, with these tensors declared to be outputs.
@@ -212,6 +214,6 @@ def outputs_of(signature: object) -> frozenset[str]:
     """
     if isinstance(signature, Signature):
         return frozenset(argument.name for argument in signature.arguments if argument.written)
-    listed = signature.get("arguments") if isinstance(signature, Mapping) else None
-    arguments = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    rows = signature.get("arguments") if isinstance(signature, Mapping) else None
+    arguments = [each for each in rows if isinstance(each, Mapping)] if isinstance(rows, list) else []
     return frozenset(str(each.get("name")) for each in arguments if each.get("written") is True)

@@ -14,8 +14,8 @@ import pytest
 
 from precast.build.cache.up_to_date import tree_digest
 from precast.build.store.store import Store
+from precast.fetch.transport.folder_swap import content_problem
 from precast.loader.regular_file import open_regular, read_regular
-from precast.loader.transport.folder_swap import content_problem
 from tests.helpers.builds import events, manifest, module, precast
 from tests.helpers.caches import Native, demo
 

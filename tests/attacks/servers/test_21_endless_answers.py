@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from precast.fetch.transport.patience import Patience
+from precast.fetch.transport.web import Web
 from precast.loader.errors import FetchError
-from precast.loader.transport.patience import Patience
-from precast.loader.transport.web import Web
 
 PATIENCE = Patience(tries=2, first=0.01, longest=0.02, timeout=0.2, slowest=1 << 20)
 SECONDS = 2 * (2 * PATIENCE.timeout) + 3
@@ -94,9 +94,8 @@ def test_a_file_that_drips_is_left_though_each_try_gets_some_of_it() -> None:
         yield b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n"
         yield from drip(b"x" * 10_000)
 
-    received = []
-    tries = 6
-    patience = Patience(tries=tries, first=0.01, longest=0.02, timeout=0.2, slowest=1000)
+    received: list[int] = []
+    patience = Patience(tries=6, first=0.01, longest=0.02, timeout=0.2, slowest=1000)
     with server(dripping) as url, Web(patience) as web:
 
         def add() -> None:

@@ -18,10 +18,10 @@ from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.contents import CacheContents
 from precast.build.errors import StoreError
 from precast.build.store.store import Store
+from precast.fetch.transport import folder_swap as swap
 from precast.loader.contract.format.index import Index
 from precast.loader.errors import PrecastError
 from precast.loader.resolve.cache import Cache
-from precast.loader.transport import folder_swap as swap
 from tests.helpers.fault_points import FINISHED, REFUSED, Fault, run, stopped, stopped_writing
 from tests.helpers.packed_caches import Built, scale_plan, tree
 

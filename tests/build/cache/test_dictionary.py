@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from precast.build.cache.compress import dictionary_of
+from precast.fetch.fetcher import fetch
 from precast.loader.errors import ConfigError
-from precast.loader.fetch.fetcher import fetch
 from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import manifest, module, precast
 from tests.helpers.packed_caches import Built, tree

@@ -112,6 +112,7 @@ def test_a_module_that_does_harm_costs_its_own_variants(
     mine = manifest(tmp_path, {f"{name}:{name}": [1, 2], "fine:good": [1, 2]})
     words = ("build", mine, "-o", tmp_path / "cache", "-j", 2, "--json", "--timeout", 20)
     done = precast(tmp_path / "store", *words, TMPDIR=str(scratch))
+    assert done.stdout, done.stderr
     last = events(done)[-1]
     assert (tmp_path / "cache" / "index.json").exists(), done.stderr
     assert len(Cache(tmp_path / "cache").op("user.good").artifacts) == 2

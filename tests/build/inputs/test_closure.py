@@ -92,6 +92,20 @@ def test_what_moves_before_its_value_was_needed_is_an_error(name: str, project: 
         closures.inputs(closure)
 
 
+def test_what_cannot_be_read_before_is_an_error_of_the_variant_and_not_of_the_build(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changes(path: str) -> str:
+        raise ChangedInputError(f"{path} changed during the build: build again")
+
+    closures, closure = project.closures(), project.closure()
+    with monkeypatch.context() as patch:
+        patch.setattr("precast.build.inputs.contents.hash_file", changes)
+        closures.read(closure)
+    with pytest.raises(ChangedInputError, match="changed during the build"):
+        closures.inputs(closure)
+
+
 EDITS: dict[str, Callable[[Project], object]] = {
     "a file": lambda p: p.write({"acme/__init__.py": "x = 1"}, p.site),
     "a file of equal size, and back": lambda p: [p.write({"acme/__init__.py": text}, p.site) for text in ("x", "")],

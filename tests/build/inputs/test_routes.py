@@ -462,7 +462,7 @@ TWICE = {
     "the number of the process": "VALUE = os.getpid()",
     "the number of the process by C": C + "VALUE = C.getpid()",
     "id": "VALUE = id(object())",
-    "the order of objects in a set": "class T: 0\nk = [T() for _ in range(99)]\nVALUE = [k.index(x) for x in set(k)]",
+    "the order of objects in a set": "class T: pass\nk = [T() for _ in range(99)]\nVALUE = list(map(k.index, set(k)))",
     "processors": "VALUE = os.cpu_count()",
     "the affinity": "VALUE = len(os.sched_getaffinity(0))",
     "processors by C": C + "VALUE = C.sysconf(84)",

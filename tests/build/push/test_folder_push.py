@@ -10,8 +10,8 @@ import pytest
 
 from precast.build.errors import PushError
 from precast.build.push.push import push_cache
+from precast.fetch.fetcher import fetch
 from precast.loader.errors import FetchError
-from precast.loader.fetch.fetcher import fetch
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.hub import Hub
 from tests.helpers.web.many import QUICK, many

@@ -14,10 +14,10 @@ import pytest
 
 from precast.build.cache.merge import merge_caches
 from precast.build.push.push import push_cache
-from precast.loader.contract.distribution.image import INDEX_TYPE, MANIFEST_TYPE, Descriptor, encode_manifest
+from precast.fetch.distribution.image import INDEX_TYPE, MANIFEST_TYPE, Descriptor, encode_manifest
+from precast.fetch.fetcher import fetch
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError, FetchError, IntegrityError
-from precast.loader.fetch.fetcher import fetch
 from precast.loader.resolve.cache import Cache
 from tests.helpers.packed_caches import ARM, Built, tree
 from tests.helpers.web.many import QUICK, many

@@ -14,18 +14,18 @@ from precast.attach.compiler.dsl import Answers
 from precast.attach.deferred.module import Deferral, defer
 from precast.attach.guards import guard_of
 from precast.attach.recordings.keys import encode
+from precast.fetch.distribution.reference import read_reference
+from precast.fetch.source import open_source
+from precast.fetch.transport.patience import PATIENCE
+from precast.fetch.transport.web import Web
 from precast.loader.contract.diagnostics.requests import read_requests
-from precast.loader.contract.distribution.reference import read_reference
 from precast.loader.contract.format.program.host_program import Step
 from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.values import replace
-from precast.loader.fetch.source import open_source
 from precast.loader.launch.warm_up import warm_up
 from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
-from precast.loader.transport.patience import PATIENCE
-from precast.loader.transport.web import Web
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from precast.loader.fetch.fetcher import fetch
+from precast.fetch.fetcher import fetch
 from tests.helpers.builds import command, tree
 from tests.helpers.kills.supervised import Supervised
 from tests.helpers.web.many import many

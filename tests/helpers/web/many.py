@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from precast.fetch.transport.patience import Patience
 from precast.loader.contract.format.config import Key
-from precast.loader.transport.patience import Patience
 from tests.helpers.caches import CacheWriter, artifact
 
 QUICK = Patience(tries=4, first=0.01, longest=0.05, timeout=5.0)

@@ -34,7 +34,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         ("flashinfer.rmsnorm", {"strided": True, "weight_bias": 1.0, "pdl": True}),
         ("flashinfer.fused_add_rmsnorm", {}),
     )
-]
+] + [("flashinfer.mm_blockscaled", {"format": name}, "sm_120a") for name in ("nvfp4", "mxfp4", "mxfp8")]
 
 
 def declaration(op: str) -> Declaration:

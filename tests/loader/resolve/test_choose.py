@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast import loader
+from precast.build.measurements.rows import joined
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.target import Capability
-from precast.loader.contract.format.tuning.measured import Measured, joined
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.format.tuning.table_writer import tables_of
 from precast.loader.errors import ConfigError, FormatError
 from precast.loader.machine.driver import Device

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -11,7 +11,7 @@ from precast.loader.contract.format.config import canonical
 from precast.loader.contract.format.patterns import NAME, SHA256, Pattern
 from precast.loader.contract.format.target import Capability, parse_capability
 from precast.loader.contract.format.tuning.tiling import Tiling
-from precast.loader.contract.values import Immutable, replace
+from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 
 _GPU = Pattern(r"[ -~]{1,128}", lambda t: 0 < len(t) <= 128 and t.isascii() and t.isprintable())
@@ -88,17 +88,3 @@ def check_axes(tiling: Tiling, problem: Mapping[str, int], path: str) -> None:
     """Raise a FormatError for a tiling of an axis that a problem does not have."""
     if not tiling.cuts(problem):
         raise FormatError("the tile has an axis that the problem does not have", path)
-
-
-def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
-    """Several tables as one, for the artifacts with these keys. If two have a time of the same artifact, problem and
-    GPU, the lesser stays, since a disturbance only adds time; so the order of the tables does not matter."""
-    rows: dict[tuple[str, str, bytes], Measured] = {}
-    for row in (row for table in tables for row in table):
-        old = rows[row.place].times if row.place in rows else {}
-        new = {k: min(t, old.get(k, t)) for k, t in row.times.items() if k in keys}
-        if old or new:
-            tilings = {**(rows[row.place].tilings if row.place in rows else {}), **row.tilings}
-            times = {**old, **new}
-            rows[row.place] = replace(row, times=times, tilings={k: t for k, t in tilings.items() if k in times})
-    return tuple(rows[identity] for identity in sorted(rows))

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precast.build.measurements.rows import joined
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.estimate import Choice, Estimate
-from precast.loader.contract.format.tuning.measured import Measured, joined
+from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.format.tuning.table import MOST_ROWS, Table, measurements, read_tables
 from precast.loader.contract.format.tuning.table_writer import tables_of
 from precast.loader.contract.format.tuning.tiling import Tiling

@@ -1,0 +1,277 @@
+"""A fetch: the index, ops and blobs of a cache, each checked before the next is requested, then installed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from precast.fetch.distribution.reference import read_reference
+from precast.fetch.download import Download
+from precast.fetch.source import HUB, Source, open_source
+from precast.fetch.staging import Staging, hold
+from precast.fetch.transport.credentials import Login, registry_login
+from precast.fetch.transport.patience import PATIENCE, Patience
+from precast.fetch.transport.progress import Progress
+from precast.fetch.transport.web import Web
+from precast.loader.command_line.text import count, size
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.format.index import Index, digest
+from precast.loader.contract.values import Immutable
+from precast.loader.errors import CacheError, ConfigError, FetchError, FormatError, IntegrityError
+from precast.loader.resolve.cache import Cache
+
+THREADS = 8
+_ROUNDS = 2  # what is damaged is fetched once more
+_SHOWN = 5
+
+
+class Fetched(Immutable, kw_only=True):
+    """The result of a fetch. ``digest`` is that of the index, ``reference`` names exactly what was read, ``received``
+    counts the bytes that came over the network, and ``reused`` those that were on the disk before.
+    """
+
+    path: Path
+    name: str
+    digest: str
+    reference: str
+    artifacts: int
+    received: int
+    reused: int
+    changed: bool
+
+    @property
+    def pin(self) -> str:
+        """The pin of this cache, for ``PRECAST_PIN``."""
+        return f"{self.name}={self.digest}"
+
+    def to_json(self) -> dict[str, object]:
+        """The result for machines."""
+        return {
+            "cache": str(self.path),
+            "name": self.name,
+            "digest": self.digest,
+            "pin": self.pin,
+            "reference": self.reference,
+            "artifacts": self.artifacts,
+            "fetched": self.received,
+            "reused": self.reused,
+            "changed": self.changed,
+        }
+
+    def __str__(self) -> str:
+        moved = f"{size(self.received)} fetched, {size(self.reused)} reused" if self.changed else "already up to date"
+        return f"{self.path}: {count(self.artifacts, 'artifact')} of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
+
+
+def fetch(
+    reference: str,
+    path: str | os.PathLike[str],
+    *,
+    digest: str = "",
+    reuse: Sequence[str | os.PathLike[str]] = (),
+    threads: int = THREADS,
+    patience: Patience = PATIENCE,
+    progress: Progress | None = None,
+    login: Callable[[str], Login | None] = registry_login,
+) -> Fetched:
+    """Fetch the cache that a reference names, and put it at ``path`` as a whole.
+
+    Parameters
+    ----------
+    reference
+        ``oci://HOST/NAME:TAG``, ``hf://OWNER/NAME@REVISION``, ``https://HOST/FOLDER`` or ``file:///FOLDER``.
+    path
+        The folder of the cache: nothing, an empty folder, or a cache, which is replaced.
+    digest
+        The SHA-256 that ``index.json`` must have, as ``precast push`` prints it. Where the cache at ``path`` has it
+        and is intact, the network is not used.
+    reuse
+        Folders of other caches, whose blobs are copied instead of fetched. The cache at ``path`` is always reused.
+
+    Raises
+    ------
+    ConfigError
+        The reference, the digest or the path is not valid.
+    FetchError
+        The server refused, or could not be reached; or the disk is full. What was at ``path`` is unchanged.
+    IntegrityError
+        What came is not what its digest promises.
+    """
+    parsed, expected, target = read_reference(reference), checked_digest(digest), Path(os.path.abspath(path))
+    progress = progress or Progress()
+    with hold(target, progress.report) as staging:
+        if expected and (kept := _intact(target, expected)):
+            return _result(Path(path), kept, str(parsed), received=0, reused=0, changed=False)
+        hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
+        with Web(patience, progress.report) as web:
+            source = open_source(parsed, web, hub=hub, pinned=bool(expected), login=login)
+            caches = [target, *map(Path, reuse)]
+            work = _Fetch(source, staging, Download(source, staging, web, progress), threads, progress, caches)
+            work.index(expected)
+            if kept := _intact(target, work.digest):
+                return _result(Path(path), kept, source.pinned, received=work.received, reused=0, changed=False)
+            work.ops()
+            work.blobs()
+        staging.install(work.names)
+        return _result(
+            Path(path), Cache(target), source.pinned, received=work.received, reused=work.reused, changed=True
+        )
+
+
+def checked_digest(text: str) -> str:
+    """A SHA-256 that a user gave, with or without ``sha256:`` before it; empty where none was given.
+
+    >>> checked_digest("sha256:" + "0" * 64) == "0" * 64
+    True
+    >>> checked_digest("latest")
+    Traceback (most recent call last):
+    precast.loader.errors.ConfigError: 'latest' is not a digest: give the 64 digits of 'sha256sum index...
+    """
+    normalised = text.strip().lower().removeprefix("sha256:")
+    if text and re.fullmatch("[0-9a-f]{64}", normalised) is None:
+        raise ConfigError(f"{text[:80]!r} is not a digest: give the 64 digits of 'sha256sum index.json'")
+    return normalised
+
+
+class _Fetch:
+    """One fetch, step by step."""
+
+    def __init__(
+        self,
+        source: Source,
+        staging: Staging,
+        download: Download,
+        threads: int,
+        progress: Progress,
+        caches: Sequence[Path],
+    ) -> None:
+        self._source, self._staging, self._download = source, staging, download
+        self._threads, self._progress, self._caches = threads, progress, caches
+        self.reused = 0
+        self.digest = ""
+        self.names: list[str] = []
+
+    @property
+    def received(self) -> int:
+        """The bytes that came over the network, except manifests and tables."""
+        return self._download.received
+
+    def index(self, expected: str) -> None:
+        """Get the index, and check that it has the expected digest."""
+        data = self._source.index()
+        if data is None:
+            self._staging.drop("index.json")
+            self._transfer({"index.json": self._source.index_size()})
+            data = (self._staging.cache / "index.json").read_bytes()
+        else:
+            self._staging.put("index.json", data)
+        self.digest = digest(data)
+        if expected and self.digest != expected:
+            raise IntegrityError(
+                f"{self._source.pinned} has an index with the digest {self.digest}, not {expected}: it was"
+                " replaced, or is another cache; correct the reference, or give the new digest if you trust it"
+            )
+        try:
+            self._index = Index.decode(data)
+        except FormatError as error:
+            raise FetchError(f"{self._source.pinned}: index.json: {error}") from None
+
+    def ops(self) -> None:
+        """Get the file of each op: from caches on this disk, else from the source."""
+        entries = {f"ops/{op}.json": entry for op, entry in self._index.ops.items()}
+        sizes = {name: entry.size for name, entry in entries.items()}
+        self._staging.take(sizes, self._caches)
+        here = {name for name in sizes if self._staging.has(name, sizes[name])}
+        right = {name for name in here if digest((self._staging.cache / name).read_bytes()) == entries[name].sha256}
+        self._transfer({name: size for name, size in sizes.items() if name not in right})
+        self.names = ["index.json", *sizes]
+
+    def blobs(self) -> None:
+        """Get every blob: from caches on this disk, else from the source. Each is read as the loader will read it."""
+        try:
+            cache = Cache(self._staging.cache)
+            blobs = {f"blobs/{blob.sha256}": blob for blob in _blobs(cache)}
+        except (CacheError, FormatError) as error:
+            raise IntegrityError(f"{self._source.pinned} does not hold what its index promises: {error}") from None
+        self.names += blobs
+        self._staging.keep_only(self.names)
+        self._staging.take({name: blob.stored for name, blob in blobs.items()}, self._caches)
+        here = {name: blob for name, blob in blobs.items() if self._staging.has(name, blob.stored)}
+        dictionary = cache.index.dictionary
+        fetched: set[str] = set()
+        if here and dictionary:  # without it no other blob can be read, and all would be fetched again
+            fetched = self._complete(cache, {f"blobs/{dictionary.sha256}": dictionary})
+        fetched |= self._complete(cache, blobs)
+        self.reused = sum(blob.stored for name, blob in blobs.items() if name not in fetched)
+
+    def _complete(self, cache: Cache, blobs: Mapping[str, Blob]) -> set[str]:
+        """Fetch the blobs that are missing or damaged, and return their names."""
+        missing = {name for name, blob in blobs.items() if not self._staging.has(name, blob.stored)}
+        missing |= self._staging.damaged(cache, {n: b for n, b in blobs.items() if n not in missing}).keys()
+        fetched, damaged = set(missing), dict.fromkeys(missing, "")
+        for _ in range(_ROUNDS):
+            if not damaged:
+                break
+            self._transfer({name: blobs[name].stored for name in damaged})
+            damaged = self._staging.damaged(cache, _in_order(cache, {name: blobs[name] for name in damaged}))
+        if damaged:
+            reasons = "\n".join(list(damaged.values())[:_SHOWN])
+            raise IntegrityError(f"{self._source.pinned} holds {len(damaged)} damaged blobs: push it again\n{reasons}")
+        return fetched
+
+    def _transfer(self, sizes: Mapping[str, int]) -> None:
+        transfers = self._source.plan(sizes)
+        planned = {member.name for transfer in transfers for member in transfer.members}
+        missing = sorted(sizes.keys() - planned)
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise IntegrityError(
+                f"{self._source.pinned} has no {missing[0]}{more} of the size that its index states: if it was"
+                " replaced while it was read, run this again; else push it again"
+            )
+        total = sum(transfer.size for transfer in transfers)
+        self._staging.room(total + sum(sizes.values()))
+        self._progress.expect(total)
+        self._download.run(transfers, self._threads)
+
+
+def _blobs(cache: Cache) -> tuple[Blob, ...]:
+    """Every blob that a cache names."""
+    named = [blob for op in cache.index.ops for artifact in cache.op(op).artifacts for blob in artifact.blobs]
+    named += [runtime.blob for runtime in cache.index.runtimes]
+    named += [cache.index.dictionary] if cache.index.dictionary else []
+    return tuple({blob.sha256: blob for blob in named}.values())
+
+
+def _in_order(cache: Cache, blobs: Mapping[str, Blob]) -> dict[str, Blob]:
+    """The dictionary first: without it no other can be read."""
+    first = cache.index.dictionary.sha256 if cache.index.dictionary else ""
+    return dict(sorted(blobs.items(), key=lambda item: item[1].sha256 != first))
+
+
+def _intact(path: Path, expected: str) -> Cache | None:
+    """The cache at a path if its index has the digest and every blob is intact; else None."""
+    try:
+        cache = Cache(path)
+        if cache.digest != expected:
+            return None
+        for blob in _blobs(cache):
+            cache.read(blob)
+    except (CacheError, FormatError):
+        return None
+    return cache
+
+
+def _result(path: Path, cache: Cache, reference: str, *, received: int, reused: int, changed: bool) -> Fetched:
+    return Fetched(
+        path=path,
+        name=cache.name,
+        digest=cache.digest,
+        reference=reference,
+        artifacts=sum(entry.artifacts for entry in cache.index.ops.values()),
+        received=received,
+        reused=reused,
+        changed=changed,
+    )
