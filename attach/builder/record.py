@@ -2,7 +2,8 @@
 
 On a machine with a GPU the program runs as it is. With --target it runs on any machine, on tensors without memory,
 until it reads a value that a kernel computes. With --engine and --model, the engine starts there without weights, and
-runs batches of all sizes that its options allow. With --merge, what processes have recorded is read.
+runs batches of all sizes that its options allow. With --merge, what processes have recorded is read. With --update, a
+recording is taken over after an upgrade of its libraries, as far as these still have what it names.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import typer
 
 from precast.build.disk.scratch import write_output
 from precast.cli.shared import options
+from precast.cli.shared.manifest_options import reading
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.own_target import own_target
+from precast.cli.shared.progress import waiting
+from precast.cli.shared.project import store_folder
 from precast.cli.shared.values import check_output_file
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
@@ -25,7 +29,9 @@ from precast.loader.errors import ConfigError
 
 
 def command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write.", metavar="FILE")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The manifest to write.", metavar="FILE")
+    ] = None,
     program: Annotated[list[str] | None, typer.Argument(help="The program and its arguments, after '--'.")] = None,
     target: Annotated[
         str | None,
@@ -65,7 +71,22 @@ def command(
     append: Annotated[
         bool, typer.Option("--append", help="Add to the manifest, if an earlier 'record' wrote it.")
     ] = False,
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            "--update",
+            help="In place of a program: a recording to take over after an upgrade. By default it is rewritten.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
+    if update is not None:
+        if program or engine or merge or append or target or build_for or library or name:
+            raise ConfigError("--update takes the whole recording as it is: give it with --output alone")
+        _update(update, output or update)
+        return
+    if output is None:
+        raise ConfigError("no manifest is named: add -o recorded.yaml")
     from precast.attach.builder.recorded_manifest import manifest_of, read_recorded_manifest
     from precast.attach.builder.recorded_run import ended, engine_words, read_runs, run_recorded
 
@@ -119,6 +140,27 @@ def command(
         print(f"{output}: {count(len(kept) + new, 'kernel')} in all: {len(kept)} that it had, and {new} of these")
     if run.status:
         print_message(f"the program {ended(run.status)}; {output} has the kernels that it had used by then")
+        raise typer.Exit(1)
+
+
+def _update(recording: Path, output: Path) -> None:
+    """Take over what an upgrade did not change. If anything is left out, the status is 1."""
+    from precast.attach.builder.recorded_manifest import manifest_of, read_recorded_manifest
+    from precast.attach.builder.recorded_update import updated_recording
+    from precast.build.store.store import Store
+
+    _check_output(output)
+    before = read_recorded_manifest(recording)
+    with waiting(reading(1)):
+        result = updated_recording(before, recording, Store(store_folder(None)).notes)
+    for kernel, reason in result.left_out:
+        print_message(f"left out: {kernel.compile}@{kernel.library}: {reason}")
+    if not result.kept:
+        print_message(f"the installed libraries have none of the kernels of {recording}: record again; it is unchanged")
+        raise typer.Exit(1)
+    write_output(output, manifest_of(result.kept, name=before.name, targets=before.targets).encode())
+    print(f"{output}: {count(len(result.kept), 'kernel')} of {len(before.recorded)} taken over")
+    if result.left_out:
         raise typer.Exit(1)
 
 

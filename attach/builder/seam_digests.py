@@ -53,6 +53,16 @@ def _file_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
+def seam_guard(library: str) -> tuple[str, str]:
+    """The version of an attached library and the digest of its sources: the defaults of two keys of its kernels.
+
+    >>> len(seam_guard("quack"))
+    2
+    """
+    guard = library_named(library).guard()
+    return guard.version, guard.source
+
+
 def seam_modules(library: str) -> Iterator[str]:
     """The modules by which an attached library is prepared, and its package.
 

@@ -20,6 +20,7 @@ from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, size
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
+from precast.loader.errors import ConfigError
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -41,9 +42,11 @@ def command(
     if engine is not None:
         from precast.build.satellites import satellite
 
+        if retarget or pass_env or emit or profile or as_json:
+            raise ConfigError("with --engine no manifest is planned: leave out all options but --target")
         check = satellite("precast.attach.builder.engine_check").check_engine
         options_of = {"tensor_parallel": tensor_parallel, "options": engine_option or ()}
-        raise typer.Exit(check(engine, model, paths or [], target=target[0] if target else None, **options_of))
+        raise typer.Exit(check(engine, model, paths or [], target=target or [], **options_of))
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions
@@ -53,14 +56,14 @@ def command(
     from precast.build.store.store import Store
 
     request = requested_with_cache(paths, target)
+    store = Store(store_folder(None))
     plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
         retarget=retarget,
         pass_env=pass_env,
         emit=emit,
-    ).plan(Profiles.named(profile or ()))
-    store = Store(store_folder(None))
+    ).plan(Profiles.named(profile or ()), store.notes)
     with waiting(f"reading every file of {request.folder}"):
         lookup = Lookup(store, answers_here(plan.search, store.notes))
         contents = CacheContents.open(request.folder)

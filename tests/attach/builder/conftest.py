@@ -6,6 +6,10 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.helpers.loader_fixtures import installed, native
+
+__all__ = ["installed", "native"]
+
 collect_ignore_glob = [] if find_spec("precast.build") else ["*"]
 
 

@@ -156,3 +156,53 @@ def test_a_library_that_is_not_known_is_refused(record: Record) -> None:
     done = record("--library", "tyo", "-o", "out.yaml", "--", "ask.py", "1")
     assert done.returncode == 2
     assert "no library 'tyo' is declared" in done.stderr
+
+
+OLD = """
+version: 1
+name: mine
+targets: [sm_90a]
+kernels:
+  - compile: "toy_attached.kernels:compiled_alone@toy"
+    config: {value: 2, library_version: "0.9", library_source: old}
+  - compile: "toy_attached.kernels:compiled_alone@toy"
+    config: {value: 2, width: 8, library_version: "0.9", library_source: old}
+  - compile: "toy_attached.kernels:compiled_no_more@toy"
+    config: {value: 2, library_version: "0.9", library_source: old}
+"""
+
+
+@pytest.mark.slow
+def test_what_an_upgrade_did_not_change_is_taken_over(tmp_path: Path, record: Record) -> None:
+    (tmp_path / "old.yaml").write_text(OLD)
+    done = precast(tmp_path / "store", "record", "--update", "old.yaml")
+    assert done.returncode == 1, done.stderr
+    assert "old.yaml: 1 kernel of 3 taken over" in done.stdout
+    left_out = [line for line in done.stderr.splitlines() if "left out: " in line]
+    assert len(left_out) == 2 and "'width'" in done.stderr and "compiled_no_more@toy" in done.stderr
+    assert values(tmp_path / "old.yaml") == [2]
+    (entry,) = yaml.safe_load((tmp_path / "old.yaml").read_text())["kernels"]
+    assert entry["config"]["library_version"] == "1.0" and entry["config"]["library_source"] != "old"
+    again = precast(tmp_path / "store", "record", "--update", "old.yaml", "-o", "same.yaml")
+    assert again.returncode == 0 and (tmp_path / "same.yaml").read_text() == (tmp_path / "old.yaml").read_text()
+
+
+@pytest.mark.slow
+def test_a_recording_of_which_nothing_can_be_taken_over_stays(tmp_path: Path, record: Record) -> None:
+    gone = OLD.replace("compiled_alone", "compiled_gone")
+    (tmp_path / "old.yaml").write_text(gone)
+    done = precast(tmp_path / "store", "record", "--update", "old.yaml")
+    assert done.returncode == 1 and "record again; it is unchanged" in done.stderr
+    assert (tmp_path / "old.yaml").read_text() == gone
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--update", "old.yaml", "--", "ask.py"), "--update takes the whole recording as it is"),
+        (("--", "ask.py"), "no manifest is named: add -o recorded.yaml"),
+    ],
+)
+def test_what_is_updated_or_written_is_named(words: tuple[str, ...], reason: str, record: Record) -> None:
+    done = record(*words)
+    assert done.returncode == 2 and reason in done.stderr

@@ -9,6 +9,15 @@ import pytest
 
 from tests.helpers.builds import precast
 
+NONE = """
+version: 1
+name: none
+targets: [sm_90a]
+kernels:
+  - compile: "quack.softmax:Softmax.compile@quack"
+    config: {N: 8}
+"""
+
 
 @pytest.mark.parametrize(
     ("words", "reason"),
@@ -52,3 +61,24 @@ def test_an_engine_that_cannot_make_the_model_is_a_failure(tmp_path: Path, monke
     done = precast(tmp_path / "store", "record", "-t", "sm_100a", *words)
     assert done.returncode == 1 and "nothing was recorded: vllm did not list the kernels" in done.stderr, done.stderr
     assert "PCL01" not in done.stderr and not (tmp_path / "out.yaml").exists()
+
+
+def test_a_check_of_an_engine_takes_no_options_of_manifests(tmp_path: Path) -> None:
+    words = ("--engine", "vllm", "--model", tmp_path, "recorded.yaml", "--json")
+    done = precast(tmp_path / "store", "check", *words)
+    assert done.returncode == 2 and "leave out all options but --target" in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+def test_each_target_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is a stand-in that has none of vLLM's modules."""
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").write_text("")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "none.yaml").write_text(NONE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = ("--engine", "vllm", "--model", tmp_path / "config.json", tmp_path / "none.yaml")
+    done = precast(tmp_path / "store", "check", "-t", "sm_90a", "-t", "sm_100a", *words)
+    assert done.returncode == 1 and "the engine ended with status 1: it may request more keys" in done.stderr
+    for target in ("sm_90a", "sm_100a"):
+        assert f"0 of 0 keys of the engine for {target} are in " in done.stdout

@@ -55,7 +55,6 @@ def main() -> None:
             _join_group(parsed.tensor_parallel)
             with step("the start of the engine, and all of its batches"), _chosen() as choices:
                 engine = start(config)
-                say(f"{requested()} keys of the engine's start")
                 run_batches(engine, config, choices)
     finish()
 
@@ -189,7 +188,8 @@ def run_batches(engine: Any, config: Any, choices: Callable[[Limits], Iterable[B
         page=config.cache_config.cache_hit_alignment_tokens or config.cache_config.block_size,
     )
     requests = Requests(engine, config)
-    before, last = requested(), None
+    started = before = requested()
+    last = None
     done: set[Batch] = set()
     waiting = dict.fromkeys(first_batches(limits))
     while waiting:
@@ -200,7 +200,8 @@ def run_batches(engine: Any, config: Any, choices: Callable[[Limits], Iterable[B
                 before, last = requested(), number
         done |= waiting.keys()
         waiting = {batch: None for batch in choices(limits) if batch not in done}
-    say(f"{before} keys after {len(done)} batches, of which number {last} was the last that requested a new one")
+    ran = f"{len(done)} batches ran, and {f'number {last} was the last with a new key' if last else 'had no new key'}"
+    say(f"{before} keys: {started} of the engine's start, {before - started} of batches ({ran})")
 
 
 class Requests:
