@@ -17,9 +17,9 @@ def satellite(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        distribution = "-".join(name.split(".")[:2])
-        if error.name != distribution.replace("-", "."):
+        if not f"{name}.".startswith(f"{error.name}."):  # something that the satellite itself imports
             raise
+        distribution = "-".join(name.split(".")[:2])
         from precast.kernels.authoring.extras import installing
 
         raise ToolError(f"this needs {distribution}, which is not installed: {installing(name)}") from None
