@@ -65,7 +65,7 @@ def checkout() -> str:
     return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else ""
 
 
-_PARTS = {"attach": "attach", "emulate": "emulator"}  # extras that need another distribution of the checkout
+_PARTS = {"attach": "attach", "emulate": "emulator", "native": "native"}  # of each extra, its folder
 
 
 def installable(text: str, folder: str) -> str:

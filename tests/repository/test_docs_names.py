@@ -23,6 +23,7 @@ TOP = (
     "kernels",
     "loader",
     "manifests",
+    "native",
     "tests",
     "benchmarks",
     "docs",
@@ -44,7 +45,7 @@ USERS = {
     "manifest.yaml",
     "suites.yaml",
 }
-USERS |= {"server.py", "warmup.py", "recorded.yaml"}
+USERS |= {"server.py", "warmup.py", "recorded.yaml", ".gitlab-ci.yml"}
 USERS |= {"scaled.py", "scaled_device.py", "scaled.yaml", "look.py", "missing.py", "start.py", "launch.py"}
 USERS |= {"precast.toml", "pyproject.toml", "warm_up.py", "server.yaml", "README.txt", "requirements.txt"}
 """Files that pages speak of and that are the reader's own."""
@@ -100,7 +101,7 @@ def defined(module: str) -> set[str]:
 def test_the_map_names_every_room() -> None:
     rooms = {m.path.parent.relative_to(ROOT).as_posix() for m in modules().values() if m.name.startswith("precast.")}
     named = {text.rstrip("/") for text in quoted("docs/architecture.md")}
-    tops = {"attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests"}
+    tops = {"attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "native"}
     assert {room for room in rooms - tops if room not in named} == set()
 
 
