@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
-from precast.build.compile.outcome import Compiled, Object
+from precast.build.compile.outcome import Compiled
 from precast.build.errors import ObjectError, PlanError
-from precast.build.link.device_code import Cubin, read_cubins
+from precast.build.link.device_code import read_cubins
 from precast.build.link.linker import Linker
 from precast.build.link.toolchain import Toolchain
 from precast.build.rehearsal.derive import derive
@@ -16,7 +13,7 @@ from precast.build.store.record import Product, Record
 from precast.loader.contract.format.target import Target
 
 # The compiler puts this text into the host code of a launch that needs more shared memory than there is, and no other.
-_OVERSIZED = re.compile(rb"launch shared memory exceeds current GPU arch[^\0]{0,200}? Max: (\d+) bytes")
+_OVERSIZED = b"launch shared memory exceeds current GPU arch"
 
 
 def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain) -> Record:
@@ -37,11 +34,9 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                     f"{compiled_object.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
                     f"{_advice(cubin.target, compiled.variant.target)}"
                 )
-        oversized = _OVERSIZED.search(compiled_object.code)
-        if oversized:
+        if _OVERSIZED in compiled_object.code:
             raise ObjectError(
-                f"{compiled_object.symbol} needs {_shared_memory(compiled_object, cubins, toolchain)} of shared "
-                f"memory, and a block of {compiled.variant.target} has {int(oversized[1])} bytes: "
+                f"{compiled_object.symbol} needs more shared memory than a block of {compiled.variant.target} has: "
                 "use smaller tiles, fewer stages or a larger cluster"
             )
         library = linker.link(compiled_object.code, compiled_object.symbol)
@@ -83,16 +78,6 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         closed=compiled.closed,
         provenance=compiled.provenance,
     )
-
-
-def _shared_memory(compiled: Object, cubins: Sequence[Cubin], toolchain: Toolchain) -> str:
-    """How much shared memory a launch requests, by its host code; in words where that is not one number."""
-    try:
-        codes = [cubin.code for cubin in cubins]
-        program = derive(toolchain, compiled.code, compiled.symbol, compiled.signature, codes)
-    except PlanError:
-        return "more bytes"
-    return f"{max((step.shared for step in program.steps if isinstance(step.shared, int)), default='more')} bytes"
 
 
 def _advice(actual: Target, expected: Target) -> str:

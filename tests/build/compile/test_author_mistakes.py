@@ -40,11 +40,6 @@ def refused_by_the_compiler(x: cute.Tensor, out: cute.Tensor):
     device_with_a_variable_of_one_branch(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
 
 
-@cute.jit
-def too_large_for_a_block(x: cute.Tensor, out: cute.Tensor):
-    device(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1], smem=300_000)
-
-
 def made(host):
     n = cute.sym_int()
     tensors = [cute.runtime.make_fake_tensor(cutlass.Float32, (n,), stride=(1,)) for _ in range(2)]
@@ -86,13 +81,8 @@ def raising():
 @kernel(op="refused")
 def refused():
     return made(refused_by_the_compiler)
-
-
-@kernel(op="oversized", outputs=["out"], problems=sizes, inputs=drawn, reference=doubled)
-def oversized():
-    return made(too_large_for_a_block)
 """
-OPS = ("right", "misnamed", "unreferenced", "raising", "refused", "oversized")
+OPS = ("right", "misnamed", "unreferenced", "raising", "refused")
 
 
 @pytest.mark.slow
@@ -102,7 +92,7 @@ def test_they_are_named_by_the_build(tmp_path: Path) -> None:
     entries = "".join(f'  - compile: "mine:{op}"\n' for op in OPS)
     manifest.write_text(f"version: 1\nname: m\ntargets: [sm_90a]\npath: .\nkernels:\n{entries}")
     done = precast(tmp_path / "store", "build", manifest, "-o", tmp_path / "cache", "-j", 1)
-    assert done.returncode == 1 and "3 variants built, 0 reused, 3 failed" in done.stdout
+    assert done.returncode == 1 and "3 variants built, 0 reused, 2 failed" in done.stdout
     printed = done.stderr
     assert "mine:misnamed: outputs: the kernel takes no argument 'outt'; did you mean 'out'? (PCB19)" in printed
     warnings = [line.partition("m.yaml:")[2] for line in printed.splitlines() if line.startswith("warning: ")]
@@ -115,5 +105,4 @@ def test_they_are_named_by_the_build(tmp_path: Path) -> None:
     reasons = [line for line in printed.splitlines() if line.startswith("error: ") and "refused()" in line]
     assert len(reasons) == 1 and "name 'value' is not defined" in reasons[0] and "mine.py:" in reasons[0]
     assert "|     out[i] = value" in printed, "the author's line"
-    assert "needs 300000 bytes of shared memory, and a block of sm_90a has 232448 bytes: use smaller" in printed
     assert "slow:" not in done.stdout and "large:" not in done.stdout
