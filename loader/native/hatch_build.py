@@ -45,7 +45,7 @@ class NativeCode(BuildHookInterface):  # type: ignore[type-arg]
             # Before the rule of pyproject.toml for all files, which would put it into precast/loader.
             self.build_config.sources = {"fetch/": "precast/fetch/", **self.build_config.sources}
             fetch = Path(self.root, "fetch")  # of an sdist
-            fetch = fetch if fetch.is_dir() else Path(self.root).parent / "fetch"
+            fetch = fetch if (fetch / "__init__.py").is_file() else Path(self.root).parent / "fetch"
             build_data["force_include"][str(fetch)] = "fetch"
         setting = os.environ.get(VARIABLE, "")
         if setting == "0":
