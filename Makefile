@@ -99,13 +99,14 @@ check: check-environment ## lint, format, types, import direction, words, C code
 	@$(CHECK)/bin/ruff format --check .
 	@$(CHECK)/bin/mypy
 	@$(CHECK)/bin/mypy --strict .ci/environment.py .ci/ends.py tests/demo/run.py hatch_build.py
-	@$(CHECK)/bin/mypy --strict .ci/words.py
+	@$(CHECK)/bin/mypy --strict .ci/words.py .ci/release_check.py
 	@$(CHECK)/bin/clang-format --dry-run -Werror $(C_FILES)
 	@MYPYPATH=src:docs/site $(CHECK)/bin/mypy --strict docs/site/*.py
 	@$(CHECK)/bin/lint-imports --no-cache
 	@$(CHECK)/bin/python .ci/words.py
 	@$(CHECK)/bin/zizmor --offline --quiet $(WORKFLOWS)
 	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	@$(CHECK)/bin/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci build/scaffold/ci/gitlab.yml
 
 tidy: check-environment ## look for mistakes in the C code with clang-tidy: half a minute
 	@$(CHECK)/bin/python .ci/tidy.py $(CHECK)/bin/clang-tidy
@@ -123,6 +124,12 @@ dist: ## sdist and wheels of the distributions, in dist/: the loader's with nati
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist attach
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist native
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
+
+.PHONY: release-check
+
+release-check: dist check-environment ## rehearse a release: check dist/, install it from an index on this machine, run the ten lines
+	@$(ENVIRONMENT) $(WORK)/twine -- twine
+	@$(WORK)/twine/bin/python .ci/release_check.py dist $(WORK)/release $(CHECK)/bin/uv
 
 lock: check-environment ## write constraints.txt anew from constraints.in
 	@$(CHECK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \

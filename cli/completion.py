@@ -147,6 +147,7 @@ SOURCES: dict[tuple[str, str | None], Source] = {
     ("", "op"): ops,
     ("", "key"): keys,
     ("show", "key"): ops_and_keys,
+    ("explain", "words"): ops,
     ("", "manifests"): shipped,
     ("", "manifest"): shipped,
     ("", "paths"): shipped,

@@ -101,7 +101,23 @@ def first_line(name: str) -> str:
     return _docstring(name).partition("\n")[0]
 
 
-class Commands(TyperGroup):
+class _Flags:
+    """A mixin of commands: a flag takes no value, so its help names no type."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The arguments and options, ``--help`` among them."""
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for option in params:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return params
+
+
+class Command(_Flags, TyperCommand):
+    """One command."""
+
+
+class Commands(_Flags, TyperGroup):
     """The commands, or the subcommands of one. A command's file is imported only to run or complete the command."""
 
     parent = ""
@@ -164,11 +180,8 @@ def load(name: str) -> Any:
     from precast.cli.shared.examples import epilog
 
     single, module = typer.Typer(add_completion=False), satellite(module_of(name))
-    single.command(name.rpartition(" ")[2], help=module.__doc__, epilog=epilog(name))(module.command)
+    single.command(name.rpartition(" ")[2], cls=Command, help=module.__doc__, epilog=epilog(name))(module.command)
     command = typer.main.get_command(single)
-    for option in command.params:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""  # a flag takes no value: its help names no type
     add_completion(command, name)
     return command
 

@@ -28,6 +28,34 @@ class Stats(Immutable, kw_only=True):
         misses = "1 miss" if self.misses == 1 else f"{self.misses} misses"
         return f"{kernels} loaded ({self.stored} bytes), {lookups}, {misses}, {self.seconds * 1e3:.1f} ms in all"
 
+    def openmetrics(self) -> str:
+        """The counts as OpenMetrics text, which a service may answer to a scraper.
+
+        >>> print(Stats(lookups=3, misses=1).openmetrics())
+        # TYPE precast_lookups counter
+        precast_lookups_total 3
+        # TYPE precast_misses counter
+        precast_misses_total 1
+        # TYPE precast_loads counter
+        precast_loads_total 0
+        # TYPE precast_stored_bytes counter
+        # UNIT precast_stored_bytes bytes
+        precast_stored_bytes_total 0
+        # TYPE precast_seconds counter
+        # UNIT precast_seconds seconds
+        precast_seconds_total 0.0
+        # EOF
+        <BLANKLINE>
+        """
+        counts = {"lookups": self.lookups, "misses": self.misses, "loads": self.loads, "stored_bytes": self.stored}
+        lines = []
+        for name, value in {**counts, "seconds": self.seconds}.items():
+            unit = name.rpartition("_")[2]
+            lines += [f"# TYPE precast_{name} counter"]
+            lines += [f"# UNIT precast_{name} {unit}"] if unit in ("bytes", "seconds") else []
+            lines += [f"precast_{name}_total {value}"]
+        return "\n".join([*lines, "# EOF", ""])
+
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
             from precast.loader.markup import page, table

@@ -9,6 +9,7 @@ recording is taken over after an upgrade of its libraries, as far as these still
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -50,7 +51,8 @@ def command(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The name in the manifest; by default 'recorded'.", metavar="NAME")
+        str | None,
+        typer.Option("--name", help="The name in the manifest; by default that of the file.", metavar="NAME"),
     ] = None,
     build_for: Annotated[
         list[str] | None,
@@ -129,7 +131,9 @@ def command(
             "check its output, and name its libraries with --library"
         )
     kept = before.recorded if before else ()
-    text = manifest_of((*kept, *run.recorded), name=name or (before.name if before else "recorded"), targets=targets)
+    text = manifest_of(
+        (*kept, *run.recorded), name=name or (before.name if before else _name_of(output)), targets=targets
+    )
     write_output(output, text.encode())
     numbers = Counter(kernel.library for kernel in run.recorded)
     libraries = ", ".join(f"{library_name} {number}" for library_name, number in sorted(numbers.items()))
@@ -181,6 +185,16 @@ def _words(program: list[str] | None, model: Path | None) -> list[str]:
     if not Path(words[0]).is_file():
         raise ConfigError(f"{words[0]} is not a file: name the script to run")
     return words
+
+
+def _name_of(output: Path) -> str:
+    """The name of the cache and of its wheel, of which two services must not have the same.
+
+    >>> _name_of(Path("out/Chat_server.yaml")), _name_of(Path("_.yaml"))
+    ('chat-server', 'recorded')
+    """
+    name = "-".join(re.findall(r"[a-z0-9]+", output.stem.lower()))
+    return name if CACHE_NAME.admits(name) else "recorded"
 
 
 def _check_output(output: Path) -> None:

@@ -28,6 +28,8 @@ def engine_words(engine: str, model: Path | None, tensor_parallel: int, engine_o
     if model is None:
         raise ConfigError(f"--engine {engine} needs the model: add --model config.json")
     config = model / "config.json" if model.is_dir() else model
+    if not config.exists():
+        raise ConfigError(f"{config} does not exist: name a model's config.json, or the folder that has it")
     if config.name != "config.json" or not config.is_file():
         raise ConfigError(f"{config} is not a model's config.json: name that file, or the folder that has it")
     if find_spec(engine) is None:

@@ -22,7 +22,7 @@ from precast.loader.command_line.machine_facts import (
 )
 
 PACKAGES = (
-    "precast", "precast-loader", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(),
+    "precast", "precast-loader", "precast-emulator", "nvidia-cutlass-dsl", "apache-tvm-ffi", *LIBRARIES.values(),
     "nvidia-cuda-cuobjdump", "zstandard", "torch",
 )  # fmt: skip
 
@@ -41,6 +41,7 @@ class Facts:
     glibc: str
     packages: Mapping[str, str | None]
     cc: str | None
+    cxx: str | None
     cuobjdump: bool
     driver: DriverFacts
     caches: CachesFacts
@@ -59,6 +60,7 @@ def machine_facts() -> Facts:
         packages={name: installed_version(name) for name in PACKAGES},
         native_code=has_native_code(),
         cc=next(filter(None, map(shutil.which, (os.environ.get("CC") or "gcc", "cc"))), None),
+        cxx=shutil.which("g++"),  # precast.emulator.interpreter_library looks for no other
         cuobjdump=_ships("nvidia-cuda-cuobjdump", "cuobjdump"),
         driver=driver_facts(),
         caches=caches_facts(),

@@ -191,7 +191,7 @@ def _drafts(matrix: Matrix, described: Description, targets: Sequence[Target], p
     for target in _chosen(entry, targets):
         refusal = None
         if not admitted(described.targets, target):
-            refusal = f"its kernel is for {', '.join(described.targets)}"
+            refusal = f"its kernel is for {', '.join(described.targets)}{_newer(described.targets, target)}"
         environment = entry.environment(target, profiles.of(target))
         for row in rows:
             variant = Variant(
@@ -223,6 +223,16 @@ def _on_each_gpu(draft: _Draft, profiles: Profiles) -> Iterator[Variant]:
             env=entry.environment(variant.target, profile),
             assumed=entry.assumed(profile),
         )
+
+
+def _newer(declared: Sequence[str], target: Target) -> str:
+    """What an author may have meant who declared a plain target: it admits no newer GPU without its ``+``.
+
+    >>> _newer(["sm_90"], Target.parse("sm_100a")), _newer(["sm_90a"], Target.parse("sm_100a"))
+    ("; declare 'sm_90+' if it is right on newer GPUs, too", '')
+    """
+    older = [text for text in declared if text[-1].isdigit() and Target.parse(text).capability < target.capability]
+    return f"; declare '{older[-1]}+' if it is right on newer GPUs, too" if older else ""
 
 
 def _once(drafts: Iterable[_Draft]) -> list[_Draft]:

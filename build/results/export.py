@@ -1,8 +1,7 @@
 """Exports: one variant of a cache as files for C++ and for NVIDIA's tools.
 
-The library and the device code are those of the cache. The object comes from this machine's store, or is compiled
-again; the PTX, which no cache has, is always compiled again. Such files are used only if the device code is equal to
-that of the cache.
+The library and the device code are those of the cache. The object and the PTX come from the cache or from this
+machine's store, or are compiled again. Such files are used only if the device code is equal to that of the cache.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.results.export_templates import example, readme
-from precast.build.store.record import Product
 from precast.build.store.store import Store
 from precast.kernels.adapters.scripts.contract import contract, script
 from precast.kernels.authoring.launching.cases import source_of
@@ -56,7 +54,7 @@ class Export:
 @dataclass(frozen=True, slots=True)
 class _Rebuilt:
     obj: bytes
-    ptx: tuple[bytes, ...]
+    ptx: bytes
     cubins: tuple[bytes, ...]
 
 
@@ -92,20 +90,19 @@ def export(
         left_out["sass"] = sass
     else:
         files.update(_numbered(name, "sass", sass))
-    product = _stored_product(store, op, artifact)
-    if product and artifact.kind == "object":
-        files[f"{name}.o"] = product.obj
-    try:
-        rebuilt = _rebuild(toolchain, op, artifact, plan)
-        if rebuilt.cubins != cubins:
-            raise ObjectError("its device code differs when compiled again: use the versions and sources of the build")
-        files.update(_numbered(name, "ptx", rebuilt.ptx))
-        if artifact.kind == "object":
-            files.setdefault(f"{name}.o", rebuilt.obj)
-    except PrecastError as error:
-        left_out["ptx"] = str(error)
-        if artifact.kind == "object" and not product:
-            left_out["o"] = f"it is not in the store {store.path}, and {error}"
+    compiled = _kept(cache, op, artifact, store, cubins)
+    needed = {"ptx", "o"} if artifact.kind == "object" else {"ptx"}
+    if needed - set(compiled):
+        try:
+            rebuilt = _rebuild(toolchain, op, artifact, plan)
+            if rebuilt.cubins != cubins:
+                raise ObjectError(
+                    "its device code differs when compiled again: use the versions and sources of the build"
+                )
+            compiled = {"o": rebuilt.obj, "ptx": rebuilt.ptx} | compiled
+        except PrecastError as error:
+            left_out |= dict.fromkeys(needed - set(compiled), f"the store {store.path} lacks it, and {error}")
+    files.update({f"{name}.{kind}": compiled[kind] for kind in needed & set(compiled) if compiled[kind]})
     if kernel_script:
         try:
             files["kernel.py"] = _kernel_script(op, artifact).encode()
@@ -153,10 +150,13 @@ def _sass(toolchain: Toolchain, cubins: tuple[bytes, ...]) -> tuple[bytes, ...] 
     return tuple(texts)
 
 
-def _stored_product(store: Store, op: str, artifact: Artifact) -> Product | None:
-    """The product of this artifact in the store."""
+def _kept(cache: Cache, op: str, artifact: Artifact, store: Store, cubins: tuple[bytes, ...]) -> dict[str, bytes]:
+    """The object and the PTX of an artifact, if the cache has them, or the store beside the same device code."""
     record = store.record_of(artifact.key, op, artifact.kind)
-    return next((p for p in record.products if p.op == op), None) if record else None
+    product = next((p for p in record.products if p.op == op and p.cubins == cubins), None) if record else None
+    kept = {"o": product.obj, "ptx": product.ptx} if product else {}
+    kept |= {"ptx": cache.read(artifact.ptx)} if artifact.ptx is not None else {}
+    return {kind: content for kind, content in kept.items() if content}
 
 
 def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | None) -> _Rebuilt:
@@ -176,7 +176,7 @@ def _rebuild(toolchain: Toolchain, op: str, artifact: Artifact, plan: Plan | Non
         )
     (rebuilt,) = (item for item in outcome.objects if item.op == op)
     cubins = tuple(cubin.code for cubin in read_cubins(toolchain, rebuilt.code))
-    return _Rebuilt(rebuilt.code, (rebuilt.ptx,) if rebuilt.ptx else (), cubins)
+    return _Rebuilt(rebuilt.code, rebuilt.ptx, cubins)
 
 
 def _variant(op: str, artifact: Artifact, plan: Plan | None) -> Variant:

@@ -23,7 +23,7 @@ _LIBRARY_NAMES = {"quack": "quack", "flashinfer": "FlashInfer", "flash_attention
 LIBRARIES = tuple(_LIBRARY_NAMES)
 """The libraries with a warm-up."""
 _PROJECT = (".gitignore", "precast.toml", "pyproject.toml")
-_TARGETS = "target: [sm_90a, sm_100a]"  # the line of the workflow
+_TARGETS = "[sm_90a, sm_100a]"  # in the workflows
 _TAKEN = ("warm_up", "precast", "torch", "cutlass")  # modules that a file of this name would hide
 
 
@@ -137,23 +137,25 @@ def new_attached(library: str, name: str) -> Scaffold:
 
 
 def new_ci(name: str, targets: Iterable[Target] = ()) -> Scaffold:
-    """The steps that build and ship a manifest, and the workflow that runs them, with a job for each target.
+    """The steps that build and ship a manifest, and the workflows that run them, with a job for each target.
 
     >>> sorted(new_ci("acme-norms").files)
-    ['.github/workflows/acme-norms.yml', 'ci/recipe', 'ci/requirements.txt']
+    ['.github/workflows/acme-norms.yml', 'ci/gitlab.yml', 'ci/recipe', 'ci/requirements.txt']
     """
     if not FILE_NAME.fullmatch(name):
         raise ConfigError(f"{name[:80]!r} is not the name of a manifest: give the name of the file without .yaml")
-    files = {"NAME.yml": f".github/workflows/{name}.yml", "recipe": "ci/recipe", "requirements": "ci/requirements.txt"}
+    files = {
+        "NAME.yml": f".github/workflows/{name}.yml", "gitlab.yml": "ci/gitlab.yml", "recipe": "ci/recipe",
+        "requirements": "ci/requirements.txt",
+    }  # fmt: skip
     texts = {path: (_HERE / "ci" / source).read_text(encoding="utf-8") for source, path in files.items()}
     jobs = ", ".join(map(str, sorted(set(targets))))
-    workflow = files["NAME.yml"]
-    texts[workflow] = texts[workflow].replace(_TARGETS, f"target: [{jobs}]" if jobs else _TARGETS)
+    texts = {path: text.replace(_TARGETS, f"[{jobs}]" if jobs else _TARGETS) for path, text in texts.items()}
     return Scaffold(
         files={path: text.replace("VERSION", VERSION).replace("NAME", name) for path, text in texts.items()},
         next=(
             f"bash ci/recipe    # where {name}.yaml is: everything up to the wheel, on this machine",
-            f"git add ci .github/workflows/{name}.yml",
+            f"git add ci .github/workflows/{name}.yml    # on GitLab: include ci/gitlab.yml in .gitlab-ci.yml",
         ),
     )
 

@@ -64,6 +64,12 @@ def _packages(facts: Facts) -> Iterator[Check]:
 def _tools(facts: Facts) -> Iterator[Check]:
     problem = "not found; linking artifacts needs it"
     yield checked("C compiler", bool(facts.cc), str(facts.cc), problem, "install gcc, or set CC")
+    if facts.packages.get("precast-emulator"):
+        problem, todo = (
+            "not found; precast verify --emulate needs it",
+            "install g++ (on Debian and Ubuntu: apt-get install g++)",
+        )
+        yield checked("C++ compiler", bool(facts.cxx), str(facts.cxx), problem, todo, "warn")
     version = str(facts.packages.get("nvidia-cuda-cuobjdump"))
     problem = "not found; reading registers and shared memory needs it"
     todo = "pip install --force-reinstall nvidia-cuda-cuobjdump"

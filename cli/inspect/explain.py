@@ -1,11 +1,12 @@
 """Print which artifact loader.get takes for a config, and why it takes no other.
 
-Nothing is loaded, and only installed caches and those of PRECAST_CACHE_PATH count, as for loader.get. Exit status 1
-means that no artifact serves the request.
+Nothing is loaded. Without a CACHE, installed caches and those of PRECAST_CACHE_PATH count, as for loader.get. Exit
+status 1 means that no artifact serves the request.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -15,14 +16,17 @@ from precast.cli.shared.output import print_message, print_result
 from precast.cli.shared.project import project_here
 from precast.loader.command_line.explanation import explained, to_json
 from precast.loader.errors import OpNotFound
+from precast.loader.resolve.cache import Cache
 
 
 def command(
-    op: Annotated[str, typer.Argument(help="The op.", metavar="OP")],
-    config: Annotated[
-        list[str] | None,
-        typer.Argument(help="The config, such as dtype=bfloat16 tile=[64,128].", metavar="KEY=VALUE..."),
-    ] = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="The folder of a cache, if it is not installed; the op; the config, such as dtype=bfloat16.",
+            metavar="[CACHE] OP [KEY=VALUE]...",
+        ),
+    ],
     target: Annotated[
         str | None,
         typer.Option("--target", "-t", help="Decide for this architecture, not for this GPU.", metavar="TARGET"),
@@ -34,16 +38,34 @@ def command(
     verified: Annotated[Literal["gpu", "emulated"] | None, typer.Option(help="Take only what was verified so.")] = None,
     as_json: options.Json = False,
 ) -> None:
+    cache, op, config = _split(words)
     try:
         decision = explained(
-            op, config or (), device=device, target=target, problem=problem or (), verified=verified or ""
+            op,
+            config,
+            device=device,
+            target=target,
+            problem=problem or (),
+            verified=verified or "",
+            cache=str(Cache(Path(cache)).path) if cache else "",
         )
     except OpNotFound:
-        _note_project()
+        if not cache:
+            _note_project()
         raise
     print_result(to_json(decision), str(decision), as_json)
     if decision.chosen is None:
         raise typer.Exit(1)
+
+
+def _split(words: list[str]) -> tuple[str, str, list[str]]:
+    """The cache, the op and the config: only words of a config have a ``=``.
+
+    >>> _split(["cache", "scale", "dtype=float32"]), _split(["scale", "dtype=float32"])
+    (('cache', 'scale', ['dtype=float32']), ('', 'scale', ['dtype=float32']))
+    """
+    named = len(words) > 1 and "=" not in words[1]
+    return (words[0] if named else ""), words[named], words[1 + named :]
 
 
 def _note_project() -> None:

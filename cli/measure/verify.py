@@ -161,9 +161,13 @@ def _launched(
     from precast.build.verification.evidence import EarlierEvidence, where_and_when
     from precast.build.verification.verifier import verify_each
     from precast.kernels.authoring.launching.cases import cases, this_device
+    from precast.loader.errors import NoCudaDevice
     from precast.loader.resolve.evidence import CHECK
 
-    device = this_device()
+    try:
+        device = this_device()
+    except NoCudaDevice as error:
+        raise NoCudaDevice(f"{error}, or add --emulate, which needs no GPU") from None
     earlier = EarlierEvidence(before, {"check": CHECK, "gpu": device.name}) if before else None
     with Progress() as progress, ExitStack() as processes:
         progress.stage(f"opening the artifacts of {count(len(ops), 'op')}")

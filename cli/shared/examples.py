@@ -44,7 +44,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "list": ("precast list cache", "precast list cache --op scale --where dtype=bf16", "precast list"),
     "show": ("precast show cache 3f2a91c0", "precast show cache rmsnorm"),
-    "explain": ("precast explain rmsnorm dtype=bf16 hidden=4096", "precast explain scale dtype=float32 -t sm_90a"),
+    "explain": (
+        "precast explain rmsnorm dtype=bf16 hidden=4096",
+        "precast explain cache scale dtype=float32 -t sm_90a",
+    ),
     "caches": ("precast caches",),
     "diff": ("precast diff old new",),
     "report": ("precast report cache -o report.html", "precast report cache -o report.html --against old"),

@@ -6,11 +6,14 @@ path in them can be copied.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import sys
+from importlib import metadata
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from precast.loader.command_line.text import count, elide, folded, plain, size, table, terminal_width, wrap
 from precast.loader.terminal_text import visible
@@ -45,23 +48,61 @@ def print_result(data: Any, text: str, json_output: bool) -> None:
     >>> print_result({"variants": 2}, "2 variants", False)
     2 variants
     """
-    print(as_json(data) if json_output else visible(text))
+    if json_output:
+        print(as_json(data))
+        return
+    text = visible(installable(text, checkout()))
+    print(text if terminal_width(sys.stdout) is None else coloured(text))
+
+
+@functools.cache
+def checkout() -> str:
+    """The folder that precast was installed from by pip; empty if it came from an index."""
+    try:
+        origin = json.loads(metadata.distribution("precast").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return ""
+    return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else ""
+
+
+_PARTS = {"attach": "attach", "emulate": "emulator", "native": "native"}  # of each extra, its folder
+
+
+def installable(text: str, folder: str) -> str:
+    """A text in which pip's commands for extras of precast name the folder that it was installed from, if any.
+
+    >>> installable("pip install 'precast[torch]'", ""), installable("pip install 'precast[attach]'", "/src/precast")
+    ("pip install 'precast[torch]'", "pip install /src/precast/attach '/src/precast[attach]'")
+    """
+
+    def local(match: re.Match[str]) -> str:
+        parts = "".join(f"{folder}/{_PARTS[extra]} " for extra in match[1].split(",") if extra in _PARTS)
+        return f"pip install {parts}'{folder}[{match[1]}]'"
+
+    return re.sub(r"pip install 'precast\[([\w,-]+)\]'", local, text) if folder else text
 
 
 def print_message(text: str) -> None:
     """Print a message on stderr; on a terminal its lines are wrapped at words and keep their indentation."""
-    width = terminal_width(sys.stderr)
+    width, text = terminal_width(sys.stderr), installable(text, checkout())
     print(text if width is None else coloured(folded(text, width)), file=sys.stderr, flush=True)
 
 
+_COLOURS = {
+    31: r"^(?:(?:error|missing|damaged):|fail(?=  )|-(?= ))",
+    33: r"^(?:(?:warning|skipped|extra):|warn(?=  )|~(?= ))",
+    32: r"^(?:ok(?=  )|\+(?= ))",
+}
+
+
 def coloured(text: str) -> str:
-    """A message for a terminal: the words that begin a line with ``error:`` and the like in colour, and carets.
+    """A text for a terminal: the words and marks that begin a line, such as ``error:``, in colour, and carets.
 
     >>> coloured("error: no such file") if not os.environ.get("NO_COLOR") else "..."
     '\\x1b[1;31merror:\\x1b[0m no such file'
     """
     if os.environ.get("NO_COLOR"):
         return text
-    text = re.sub(r"^error:", "\x1b[1;31merror:\x1b[0m", text, flags=re.MULTILINE)
-    text = re.sub(r"^(warning|skipped):", "\x1b[1;33m\\1:\x1b[0m", text, flags=re.MULTILINE)
+    for colour, words in _COLOURS.items():
+        text = re.sub(words, f"\x1b[1;{colour}m\\g<0>\x1b[0m", text, flags=re.MULTILINE)
     return re.sub(r"^( +\| +)\^$", "\\1\x1b[1;31m^\x1b[0m", text, flags=re.MULTILINE)

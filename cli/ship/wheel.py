@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.output import print_result, size
+from precast.cli.shared.output import checkout, print_message, print_result, size
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import cache_or_project
 
@@ -31,9 +31,14 @@ def command(
 ) -> None:
     from precast.build.wheel.wheel import write_wheels
 
-    path = cache_or_project(cache)
+    path, first = cache_or_project(cache), not any(output.glob("*.whl"))
     with waiting(f"checking and packing {path}"):
         wheels = write_wheels(path, output, version=version or None, host=host or None)
     sizes = {wheel: wheel.stat().st_size for wheel in wheels}
     data = {"wheels": [{"wheel": str(wheel), "size": number} for wheel, number in sizes.items()]}
     print_result(data, "\n".join(f"{wheel} ({size(number)})" for wheel, number in sizes.items()), as_json)
+    if first and not as_json:
+        loader = f"{checkout()}/loader" if checkout() else "precast-loader"
+        print_message(
+            f"next, where the kernels run: pip install {loader} {output}/*.whl && python -m precast.loader doctor"
+        )

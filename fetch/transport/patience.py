@@ -100,10 +100,10 @@ class Patience(Immutable, kw_only=True):
                     attempt, failures, had = 0, 0, progress()
                 attempt, failures = attempt + (max(self.tries // 2, 1) if error.slow else 1), failures + 1
                 if attempt >= self.tries:
-                    raise FetchError(f"{what}: {error}, {failures} times in a row: try again later") from None
+                    raise FetchError(f"{what}: {error}; {failures} attempts failed: try again later") from None
                 seconds = self.pause(attempt - 1, error.retry_after, random.random())
                 if seconds >= _REPORTED:
-                    report(f"{what}: {error}; retrying in {seconds:.0f} s")
+                    report(f"{what}: {error} at attempt {failures}; retrying in {seconds:.0f} s")
                 if stop.wait(seconds):
                     raise Stopped from None
         raise FetchError(f"{what}: it was interrupted {self.most} times: use another connection")

@@ -73,6 +73,7 @@ class Hint:
 ANY = Hint()
 TORCH = Hint("dtype", dtypes.to_torch)
 CUTLASS = Hint("dtype", dtypes.to_cutlass)
+OPTIONAL_CUTLASS = Hint("dtype?", lambda name: None if name is None else dtypes.to_cutlass(name))
 _PLAIN: dict[Any, Hint] = {
     str: Hint("str", _as_is),
     int: Hint("int", _as_is),
@@ -81,6 +82,8 @@ _PLAIN: dict[Any, Hint] = {
     list: Hint("list[any]", list),
     tuple: Hint("list[any]", tuple),
 }
+# Libraries whose compile functions take the DSL's numeric classes, and None, in parameters without hints.
+_DSL_LIBRARIES = ("quack",)
 _LISTS = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NEVER = (collections.abc.Mapping, collections.abc.Set, bytes, bytearray, complex, type(None))
 _CANNOT = "cannot be a config value: use str, int, float, bool, DType or lists of them"
@@ -103,6 +106,17 @@ def read(hint: object, names: Mapping[str, Any]) -> Hint:
     if origin is not None:
         return _read_generic(hint, origin, typing.get_args(hint), names)
     return _read_class(hint) if isinstance(hint, type) else ANY
+
+
+def unannotated(parameter: str, module: str) -> Hint:
+    """The hint of a parameter without one: a dtype where a known library calls it so, else any value.
+
+    >>> unannotated("out_dtype", "quack.softmax").type, unannotated("out_dtype", "mine").type
+    ('dtype?', 'any')
+    """
+    if module.partition(".")[0] in _DSL_LIBRARIES and (parameter == "dtype" or parameter.endswith("_dtype")):
+        return OPTIONAL_CUTLASS
+    return ANY
 
 
 def _read_class(cls: type) -> Hint:

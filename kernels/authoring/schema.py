@@ -129,7 +129,10 @@ def _parameter(function: Callable[..., Any], parameter: inspect.Parameter, names
     if not NAME.admits(parameter.name):
         raise DeclarationError(f"{location}: the name is not plain ASCII of at most 64 characters: rename it")
     try:
-        hint = hints.ANY if parameter.annotation is parameter.empty else hints.read(parameter.annotation, names)
+        if parameter.annotation is parameter.empty:
+            hint = hints.unannotated(parameter.name, getattr(_inner(function), "__module__", None) or "")
+        else:
+            hint = hints.read(parameter.annotation, names)
     except DeclarationError as error:
         raise DeclarationError(f"{location}: {error}") from None
     hint = _by_default(hint, parameter.default)

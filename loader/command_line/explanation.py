@@ -8,7 +8,7 @@ from typing import Any, Literal
 from precast.loader.api import explain
 from precast.loader.command_line.config_words import request_of, sizes_of
 from precast.loader.resolve.resolution import Resolution
-from precast.loader.session import current_session
+from precast.loader.session import Session, current_session, use
 
 VERIFIED: dict[str, Literal["emulated"] | bool] = {"": False, "gpu": True, "emulated": "emulated"}
 """What ``--verified`` takes, with what ``loader.get`` takes for it."""
@@ -22,6 +22,7 @@ def explained(
     target: str | None = None,
     problem: Iterable[str] = (),
     verified: str = "",
+    cache: str = "",
 ) -> Resolution:
     """The decision that ``loader.get`` would make; nothing is loaded.
 
@@ -37,7 +38,11 @@ def explained(
         ``NAME=SIZE`` each.
     verified
         A key of ``VERIFIED``.
+    cache
+        The folder of a cache that this process searches from now on, before those that are installed.
     """
+    if cache:
+        use(Session(search=cache))
     sources, _ = current_session().sources(op)
     values = request_of(config, [key for source in sources for key in source.op.keys])
     sizes = sizes_of(problem) or None

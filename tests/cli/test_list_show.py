@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from precast.cli.main import app
 from precast.cli.shared.artifacts import NoSuchArtifact, artifacts_named
+from precast.loader import session
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.index import OpIndex
 from precast.loader.contract.values import replace
@@ -56,6 +57,14 @@ def test_show(path: Path, cache: Cache) -> None:
     assert "arguments:  (x: " in text and "host:       " in text
     assert [row["key"] for row in json.loads(run("show", path, chosen.key, "--json"))] == [chosen.key]
     assert run("show", path, "scale").count("symbol:") == 12
+
+
+def test_explain_takes_the_cache_as_list_and_show_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "default", session.default)  # the command replaces it
+    words = ("dtype=float32", "--target", "sm_90a")
+    assert "taken" in run("explain", path, "scale", *words)
+    with pytest.raises(CacheError):
+        run("explain", path.parent, "scale", *words)
 
 
 def test_what_is_assumed_of_a_gpu(native: Native, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ USERS = {
     "manifest.yaml",
     "suites.yaml",
 }
-USERS |= {"server.py", "warmup.py", "recorded.yaml"}
+USERS |= {"server.py", "warmup.py", "recorded.yaml", ".gitlab-ci.yml"}
 USERS |= {"scaled.py", "scaled_device.py", "scaled.yaml", "look.py", "missing.py", "start.py", "launch.py"}
 USERS |= {"precast.toml", "pyproject.toml", "warm_up.py", "server.yaml", "README.txt", "requirements.txt"}
 """Files that pages speak of and that are the reader's own."""

@@ -103,6 +103,16 @@ def test_the_written_workflow_runs_steps_of_the_recipe_and_nothing_else() -> Non
     assert known - used == {"plan", "cluster", "all"}, "these are for people, and every other one is run"
 
 
+def test_the_jobs_for_gitlab_run_the_steps_of_those_for_github() -> None:
+    jobs = read(SCAFFOLD / "gitlab.yml")
+    (install,) = jobs[".recipe"]["before_script"]
+    written = {line for job in jobs.values() if isinstance(job, dict) for line in job.get("script", ())} | {install}
+    run = {step["run"] for _, _, step in steps(WRITTEN) if "run" in step}
+    assert written == run - {"bash ci/recipe emulate"}
+    assert all(job["extends"] == ".recipe" for job in jobs.values() if "script" in job)
+    assert "CI_COMMIT_REF_PROTECTED" in jobs["verify"]["rules"][0]["if"]
+
+
 def test_the_written_workflow_verifies_nothing_of_strangers() -> None:
     job = read(WRITTEN)["jobs"]["verify"]
     assert "github.event_name == 'push'" in job["if"] and "vars.GPU_RUNNER != ''" in job["if"]

@@ -18,6 +18,7 @@ from typing import Any
 from precast.attach.attachment import Attachment
 from precast.attach.builder.child.engines.model_kernels import operator_failed
 from precast.attach.process import attach
+from precast.build.child.author_traceback import author_frames
 from precast.build.child.stand_in.fact_recorder import FactRecorder
 from precast.build.child.stand_in.fake_gpu import install_fake_gpu
 from precast.build.child.stand_in.no_gpu import without_gpu
@@ -26,7 +27,7 @@ from precast.loader.contract.format.target import Target
 
 
 def main() -> None:
-    """Run a script or a module; its errors are not handled."""
+    """Run a script or a module; of its errors, only a value that does not exist here is handled."""
     settings = json.loads(sys.argv[1])
     record_without_gpu(
         profile_of(Target.parse(settings["target"])).to_json(),
@@ -37,8 +38,17 @@ def main() -> None:
     words = sys.argv[2:]
     if words[0] != "-m":
         sys.path[0] = os.path.dirname(os.path.abspath(words[0]))  # in place of the current folder
-    with without_gpu(failed=operator_failed if settings.get("engine", False) else None):
-        run_program(words)
+    from precast.build.child.stand_in.tensor_values import UnknownValue
+
+    try:
+        with without_gpu(failed=operator_failed if settings.get("engine", False) else None):
+            run_program(words)
+    except UnknownValue as error:
+        frame = author_frames(error)[-1]
+        sys.exit(
+            f"{frame.filename}:{frame.lineno}: Tensor.{error} reads a value that only a kernel would compute: "
+            "leave it out of the warm-up, or record on a machine with a GPU, without --target"
+        )
 
 
 def record_without_gpu(

@@ -34,6 +34,10 @@ _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "resize")
 
 
+class UnknownValue(NotImplementedError):
+    """A program reads a value that only a kernel would compute: the name of the method is its argument."""
+
+
 class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     """While it is entered, inside ``without_memory``, small tensors keep their values.
 
@@ -67,8 +71,11 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             return copied.clone() if isinstance(copied, torch.Tensor) else copied
         try:
             result = function(*args, **kwargs)
-        except NotImplementedError:  # the size of the result depends on values, as for torch.nonzero
-            if not tensors or not (valued or self._zeros):
+        except RuntimeError as error:
+            if tensors and read and tensors[0].is_meta:
+                raise UnknownValue(getattr(function, "__name__", "item")) from None
+            # The size of the result of torch.nonzero and the like depends on values.
+            if not isinstance(error, NotImplementedError) or not tensors or not (valued or self._zeros):
                 raise
             return _with_values(_plainly(function, self._on_cpu(args), self._on_cpu(kwargs)))
         if valued:

@@ -83,6 +83,15 @@ def test_what_a_program_asked_for_before_it_failed_is_kept(tmp_path: Path, recor
 
 
 @pytest.mark.slow
+def test_a_value_that_only_a_kernel_would_compute_is_one_line(tmp_path: Path, record: Record) -> None:
+    (tmp_path / "ask.py").write_text(f"{ASK}\nimport torch\ntorch.empty(1, device='cuda').item()\n")
+    done = record("-o", "out.yaml", "--", "ask.py", "1")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "ask.py:7: Tensor.item reads a value that only a kernel would compute: leave it out" in done.stderr
+    assert values(tmp_path / "out.yaml") == [1]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_what_a_program_asked_for_before_it_is_ended_is_kept(
     tmp_path: Path, record: Record, end: signal.Signals

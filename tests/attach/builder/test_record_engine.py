@@ -24,7 +24,8 @@ kernels:
     [
         (("--engine", "vllm"), "--engine vllm needs the model: add --model config.json"),
         (("--engine", "vlm", "--model", "m"), "--engine vlm: the engines are vllm"),
-        (("--engine", "vllm", "--model", "nowhere"), "nowhere is not a model's config.json"),
+        (("--engine", "vllm", "--model", "nowhere"), "nowhere does not exist: name a model's config.json"),
+        (("--engine", "vllm", "--model", "m/else.json"), "else.json is not a model's config.json"),
         (("--engine", "vllm", "--model", "m", "--", "python", "ask.py"), "--engine vllm needs no program: remove"),
         (("--model", "m", "--", "python", "ask.py"), "--model belongs to --engine"),
         ((), "no program is given: write it after '--', or use --engine with --model"),
@@ -36,6 +37,7 @@ def test_it_says_what_is_missing(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text("{}")
+    (tmp_path / "m" / "else.json").write_text("{}")
     done = precast(tmp_path / "store", "record", "-t", "sm_100a", "-o", "out.yaml", *words)
     assert done.returncode == 2 and reason in done.stderr, done.stderr
     assert not (tmp_path / "out.yaml").exists()

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from precast.cli.shared.output import checkout, installable
 from tests.helpers.builds import precast
 
-ADVICE = "pip install 'precast[attach]'"
+ADVICE = installable("pip install 'precast[attach]'", checkout())
 MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\nkernels:\n"
 
 

@@ -31,7 +31,7 @@ def test_it_writes_environment_kernel_project_and_ci(tmp_path: Path, capsys: pyt
     written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert written == {
         ".gitignore", "precast.toml", "pyproject.toml", "norm.py", "norm_device.py", "norm.yaml",
-        ".github/workflows/norm.yml", "ci/recipe", "ci/requirements.txt",
+        ".github/workflows/norm.yml", "ci/gitlab.yml", "ci/recipe", "ci/requirements.txt",
     }  # fmt: skip
     assert {str(folder / name) for name in written} == set(printed["files"]) and printed["kept"] == []
     assert printed["next"][0] == f"cd {folder}"

@@ -31,6 +31,7 @@ HEALTHY = Facts(
     glibc="glibc 2.36",
     packages=INSTALLED,
     cc="/usr/bin/gcc",
+    cxx="/usr/bin/g++",
     cuobjdump=True,
     driver=DriverFacts(
         version=(13, 0), devices=(DeviceFacts(name="NVIDIA H200", capability=Capability(9, 0), processors=132),)
@@ -58,6 +59,7 @@ def test_a_healthy_machine_has_nothing_to_do() -> None:
         ({"packages": INSTALLED | {"torch": None}}, "torch", "warn", "precast[torch]"),
         ({"native_code": False}, "call path", "warn", "a wheel of precast-loader with native code"),
         ({"cc": None}, "C compiler", "fail", "gcc"),
+        ({"cxx": None}, "C++ compiler", "warn", "apt-get install g++"),
         ({"cuobjdump": False}, "cuobjdump", "fail", "nvidia-cuda-cuobjdump"),
         ({"cuda": "11"}, "CUDA", "fail", "PRECAST_CUDA"),
         (

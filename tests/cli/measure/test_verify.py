@@ -133,6 +133,12 @@ def run(*words: object) -> int:
     return int(ended.value.code or 0)
 
 
+def test_without_a_gpu_the_emulator_is_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session.use(session.Session("", machines=Machines(driver=CurrentDriver("libcuda-of-no-machine.so"))))
+    assert run("verify", place) == 1
+    assert "or add --emulate, which needs no GPU (PCL11)" in capsys.readouterr().err
+
+
 def test_what_is_right_passes_and_is_recorded(
     place: Path, launching: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

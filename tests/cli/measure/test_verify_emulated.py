@@ -15,6 +15,7 @@ from precast.build.store.store import Store
 from precast.build.verification.emulations import EMULATOR, EmulationOptions, compile_emulator
 from precast.build.verification.verifier import NotEmulated
 from precast.cli import main
+from precast.cli.shared.output import checkout, installable
 from precast.kernels.authoring.declare import Declaration
 from precast.kernels.authoring.launching.cases import LeftOut, Selected
 from precast.kernels.authoring.verification.check import Check
@@ -157,7 +158,8 @@ def test_without_the_emulator_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "precast.emulator", None)
     assert run("verify", place, "--op", "scale", "--emulate") == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error == "error: the emulator is not installed: pip install 'precast[emulate]' (PCB03)"
+    command = installable("pip install 'precast[emulate]'", checkout())
+    assert error == f"error: the emulator is not installed: {command} (PCB03)"
 
 
 def test_evidence_of_the_same_emulation_is_taken_over(

@@ -126,6 +126,19 @@ def test_untyped_parameters_take_dtypes_as_their_code_spells_them() -> None:
     assert call(function, config) == (cutlass.BFloat16, torch.float16, "torch.nothing", [1, 2])
 
 
+def test_untyped_dtypes_of_a_known_library_take_plain_names() -> None:
+    import cutlass
+
+    def function(dtype, res_dtype, dtypes, N):  # type: ignore[no-untyped-def]
+        return dtype, res_dtype, dtypes, N
+
+    config = {"dtype": "bfloat16", "res_dtype": None, "dtypes": "bfloat16", "N": 8}
+    assert call(function, config) == ("bfloat16", None, "bfloat16", 8)
+    function.__module__ = "quack.softmax"
+    assert call(function, config) == (cutlass.BFloat16, None, "bfloat16", 8)
+    assert call(function, {**config, "dtype": "cutlass.BFloat16"})[0] is cutlass.BFloat16
+
+
 def test_an_untyped_parameter_with_a_dtype_for_a_default_is_a_dtype() -> None:
     import cutlass
     import torch
