@@ -121,6 +121,7 @@ Outcome pass(Machine &machine, Warp &warp, const Insn &insn, NamedBarrier &barri
   give_result(warp, insn, barrier, active);
   if (Races *races = machine.races()) races->acquire(warp.agent, key_of(barrier));
   warp.now.barrier = -1;
+  if (insn.a[1] < 0) warp.now.effect = 0; // what it wrote before was not behind a barrier that it goes past later
   return Outcome::Next;
 }
 } // namespace

@@ -137,6 +137,20 @@ RETURNED_LATER = Kernel(
     """),
     THREADS,
 )
+RETURNED_FROM_LOOP = Kernel(  # what a thread wrote before it came to the barrier, it did not write behind it
+    own("""
+        mov.b32 %r9, 0;
+        shr.u32 %r8, %r1, 5;
+        again:
+        setp.gt.u32 %p1, %r9, %r8;
+        @%p1 ret;
+        st.global.b32 [%rd3], %r1;
+        bar.sync 0;
+        add.s32 %r9, %r9, 1;
+        bra.uni again;
+    """),
+    THREADS,
+)
 ROLES = Kernel(  # a warp with a part of its own, which has no barrier
     own("""
         setp.lt.u32 %p1, %r1, 32;
@@ -162,5 +176,5 @@ MEET = Kernel(  # lanes that part between two barriers meet again
 )
 KERNELS = {
     "past": PAST, "branches": BRANCHES, "loop": LOOP, "returned": RETURNED, "returned later": RETURNED_LATER,
-    "roles": ROLES, "meet": MEET,
+    "returned from a loop": RETURNED_FROM_LOOP, "roles": ROLES, "meet": MEET,
 }  # fmt: skip
