@@ -20,7 +20,7 @@ JOBS ?= auto
 # Those of this project, and the one that precast new --ci writes.
 WORKFLOWS = $(wildcard .github/workflows/*.yml) build/scaffold/ci/NAME.yml
 
-C_FILES = $(shell find loader/native build emulator tests -name '*.[ch]' -o -name '*.cpp')
+C_FILES = $(shell find loader/native native build emulator tests -name '*.[ch]' -o -name '*.cpp')
 
 TESTS = $(foreach room,$(ROOM),$(wildcard tests/$(room) src/precast/$(room)))
 MISSING_ROOMS = $(strip $(foreach room,$(ROOM),$(if $(wildcard tests/$(room) src/precast/$(room)),,$(room))))
@@ -45,11 +45,11 @@ demo: ## build the default manifest, pack it, use it where there is no compiler,
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the quick tests, or those of some ROOM
-	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests native tests/helpers
 	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
 
 test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
-	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests native tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
 
 .PHONY: ends newest neighbours
@@ -121,18 +121,19 @@ dist: ## sdist and wheels of the distributions, in dist/: the loader's with nati
 	@PRECAST_NATIVE=0 $(WORK)/dist/bin/pyproject-build --no-isolation --wheel --outdir dist loader
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist emulator
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist attach
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist native
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 lock: check-environment ## write constraints.txt anew from constraints.in
 	@$(CHECK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
-	  $(foreach name,precast precast-loader precast-emulator precast-attach,--no-emit-package $(name)) constraints.in -o constraints.txt
+	  $(foreach name,precast precast-loader precast-emulator precast-attach precast-native,--no-emit-package $(name)) constraints.in -o constraints.txt
 
 room:
 	@test -z "$(MISSING_ROOMS)" || \
 	  { echo "there is no room $(firstword $(MISSING_ROOMS)): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
 
 test-environment:
-	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e ./attach -e '.[test]'
+	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e ./attach -e ./native -e '.[test]'
 	@$(TEST)/bin/python -c 'from precast.emulator.interpreter_library import find_library; find_library()' # g++ takes minutes, once
 
 check-environment:
@@ -140,4 +141,4 @@ check-environment:
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find $(wildcard loader fetch attach build cli emulator kernels manifests tests) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard loader fetch attach build cli emulator kernels manifests native tests) -name __pycache__ -prune -exec rm -rf {} +

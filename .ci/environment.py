@@ -73,7 +73,11 @@ def fail(message: str) -> int:
 
 def files(requirements: Iterable[str]) -> list[Path]:
     """The files on which an environment depends: pins, metadata, C sources, this script, and wheels given as files."""
-    of_each = (f"{folder}/{n}" for folder in ("loader", "attach", "emulator") for n in ("pyproject.toml", "version.py"))
+    of_each = (
+        f"{folder}/{n}"
+        for folder in ("loader", "attach", "emulator", "native")
+        for n in ("pyproject.toml", "version.py")
+    )
     metadata = ("pyproject.toml", "hatch_build.py", *of_each, "attach/hatch_build.py", "attach/precast_attach.pth")
     native = sorted((ROOT / "loader" / "native").rglob("*.[ch]"))  # an editable install compiles the call path
     fixed = [CONSTRAINTS, *(ROOT / name for name in metadata), *native, Path(__file__)]

@@ -1,4 +1,4 @@
-"""Run clang-tidy over the C files of loader/native: ``tidy.py CLANG_TIDY``, with the Python of an environment.
+"""Run clang-tidy over the C files: ``tidy.py CLANG_TIDY``, with the Python of an environment.
 
 Where Python.h is missing, the call path is left out, as it is in a build.
 """
@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-from precast.build.native.tables import tables
+from precast.native.tables import tables
 
-NATIVE = Path(__file__).resolve().parent.parent / "loader" / "native"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = (ROOT / "loader" / "native", ROOT / "native")
 
 
 def main(tidy: str) -> int:
@@ -29,10 +30,11 @@ def main(tidy: str) -> int:
     with tempfile.TemporaryDirectory() as generated:
         for name, text in tables().items():
             Path(generated, name).write_text(text)
-        folders = sorted({path.parent for path in NATIVE.rglob("*.h")})
+        folders = sorted({path.parent for folder in FOLDERS for path in folder.rglob("*.h")})
         ffi = Path(spec.submodule_search_locations[0], "include")
         includes = [f"-I{folder}" for folder in (*folders, generated, ffi)]
-        files = [path for path in sorted(NATIVE.rglob("*.c")) if path.parent.name != "callpath" or python.is_dir()]
+        sources = sorted(path for folder in FOLDERS for path in folder.rglob("*.c"))
+        files = [path for path in sources if path.parent.name != "callpath" or python.is_dir()]
         head, tail = [tidy, "--quiet"], ["--", "-std=c11", "-D_GNU_SOURCE", "-isystem", str(python), *includes]
 
         def check(path: Path) -> subprocess.CompletedProcess[str]:

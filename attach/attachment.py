@@ -43,7 +43,7 @@ from precast.loader import api, session
 from precast.loader.contract.format.config import canonical, to_value
 from precast.loader.contract.format.several_objects import count_of, numbered
 from precast.loader.contract.format.target import Target
-from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError, VariantNotFound
+from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError
 from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
 from precast.loader.resolve.candidate import same
@@ -149,15 +149,15 @@ class Attachment:
         except Frozen:
             raise  # loader.freeze() promises that nothing new is loaded: compiling would break that promise, too
         except PrecastError as error:
-            reason = _short_reason(error) if isinstance(error, VariantNotFound) else str(error)
+            skew = miss.skew(library, config, error)
             lines = library.manifest_lines(function, config)
             advice = _ADVICE_OF_CALLS if call is not None else _ADVICE.format(lines)
-            kernel = self._missed(function, key, reason, advice, fallback)
+            if skew is not None:
+                advice = f"\nto have it served, {miss.UPDATE}"
+            kernel = self._missed(function, key, miss.reason(skew, error), advice, fallback)
             if kernel is None and self.mode == "serve" and not self._warned:
                 self._warned = True
-                rejected = getattr(error.resolution, "rejected", ()) if isinstance(error, VariantNotFound) else None
-                words = reason if rejected is None else miss.in_words(library, config, rejected)
-                print(miss.warning(function, words), file=sys.stderr)
+                print(miss.warning(function, skew, error), file=sys.stderr)
             return kernel
         self._note(function, key, "")
         return returned
@@ -238,7 +238,7 @@ class Attachment:
         try:
             kernel = api.get(op, request, target=self.target)
         except OpNotFound:
-            raise PrecastError(f"no cache holds {op}") from None
+            raise OpNotFound(f"no cache holds {op}") from None
         if self.mode == "frozen" and (dispute := session.default.disputes.get(op)):
             raise PrecastError(dispute)
         # A request may name a dtype in several ways; a key must match literally.
@@ -303,11 +303,3 @@ def _skipped(fallback: Fallback | None) -> Any:
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """A kernel that launches nothing, for recording where nothing can be compiled."""
-
-
-def _short_reason(error: VariantNotFound) -> str:
-    resolution: Any = error.resolution
-    rejected = getattr(resolution, "rejected", ())
-    if not rejected:
-        return "no variant of it is built"
-    return "; ".join(rejected[0].reasons)

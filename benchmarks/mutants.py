@@ -41,6 +41,7 @@ ALSO = {  # tests of a room that are in another one
     "fetch/transport": ("tests/fetch",),
 }
 WIDER = {
+    "attach": ("tests/attach",),
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),
     "fetch": ("tests/attacks", "tests/end_to_end"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),

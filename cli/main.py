@@ -36,6 +36,8 @@ ROOMS = {
 PANELS = {"make": "Build", "ship": "Ship", "inspect": "Inspect", "measure": "Measure (on a GPU)"}
 # Commands that are folders with commands of their own.
 SUBCOMMANDS = {"tune": ("measure", "model", "prune", "apply")}
+# Commands whose files other distributions have, which an extra of precast installs.
+SATELLITES = {"record": "precast.attach.builder.record", "native": "precast.native.command"}
 
 # Errors of the request itself: trying again without changing it will not help.
 WRONG_REQUEST = (ConfigError, FormatError, TargetError, OutputError)
@@ -73,7 +75,7 @@ def module_of(name: str) -> str:
     'precast.cli.measure.tune.apply'
     """
     words = name.split()
-    return ".".join(["precast.cli", room_of()[words[0]], *words])
+    return SATELLITES.get(name) or ".".join(["precast.cli", room_of()[words[0]], *words])
 
 
 def _expanded(names: Sequence[str]) -> list[str]:
@@ -83,9 +85,15 @@ def _expanded(names: Sequence[str]) -> list[str]:
 
 @cache
 def _docstring(name: str) -> str:
-    path = Path(__file__).parent.joinpath(*module_of(name).split(".")[2:])
-    path = path / "__init__.py" if name in SUBCOMMANDS else path.with_suffix(".py")
-    return ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    module = module_of(name)
+    for folder in importlib.import_module("precast").__path__:
+        path = Path(folder, *module.split(".")[1:])
+        path = path / "__init__.py" if name in SUBCOMMANDS else path.with_suffix(".py")
+        if path.is_file():
+            return ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    from precast.kernels.authoring.extras import installing
+
+    return f"Not installed: {installing(module)}."
 
 
 def first_line(name: str) -> str:
@@ -151,10 +159,11 @@ def load(name: str) -> Any:
         group = Commands(name=name, help=_docstring(name), no_args_is_help=True)
         group.parent = name
         return group
+    from precast.build.satellites import satellite
     from precast.cli.completion import add_completion
     from precast.cli.shared.examples import epilog
 
-    single, module = typer.Typer(add_completion=False), importlib.import_module(module_of(name))
+    single, module = typer.Typer(add_completion=False), satellite(module_of(name))
     single.command(name.rpartition(" ")[2], help=module.__doc__, epilog=epilog(name))(module.command)
     command = typer.main.get_command(single)
     for option in command.params:

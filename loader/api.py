@@ -149,7 +149,7 @@ class Variants(tuple[Candidate, ...]):
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
-            from precast.loader.resolve.notebook_views import variants_view
+            from precast.loader.resolve.notebook.views import variants_view
         return variants_view(self)
 
 

@@ -13,7 +13,7 @@ _LIMIT = 40_000
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Modules whose frames are not an author's code. Kernels that ship with precast count as an author's.
 _INTERNAL = (
-    "precast.attach", "precast.build", "precast.loader", "precast.kernels.authoring",
+    "precast.attach", "precast.build", "precast.loader", "precast.kernels.authoring", "precast.kernels.row_kernel",
     "precast.kernels.adapters.scripts.meta_tensors", "precast.kernels.adapters.first_launch",
     "importlib", "runpy", "functools", "contextlib", "cutlass", "torch",
 )  # fmt: skip

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
-_OWN = ("precast.build", "precast.loader", "precast.cli", "precast.manifests")
+_OWN = (
+    "precast.attach.builder",
+    "precast.build",
+    "precast.loader",
+    "precast.cli",
+    "precast.manifests",
+    "precast.native",
+)
 _AUTHORING = "precast.kernels.authoring"
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 

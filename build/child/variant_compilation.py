@@ -10,11 +10,14 @@ from typing import Any
 from precast.build.child.compiler.keep_ptx import text_of
 from precast.build.child.compiler.select_objects import Refused, select_objects
 from precast.build.child.declaration_check import advice, wrong_names
-from precast.build.child.facts.requests import Requests
+from precast.build.child.requests import Requests
 from precast.build.child.stand_in.need import needs_fake_cuda
+from precast.build.satellites import satellite
 from precast.kernels.authoring.registry import FunctionRef
 from precast.loader.contract.format.several_objects import numbered
 from precast.loader.contract.format.signature import Signature
+
+_SEAM_OBJECTS = "precast.attach.builder.child.seam_objects"
 
 
 def compile_variant(
@@ -32,9 +35,7 @@ def compile_variant(
     compiled = catcher.take()
     form = None
     if source.library:
-        from precast.build.child.attached.seam_objects import seam_provenance, select_returned
-
-        caught, form = select_returned(compiled, returned, source=source)
+        caught, form = satellite(_SEAM_OBJECTS).select_returned(compiled, returned, source=source)
         symbols = [numbered(symbols[0], number, "_") for number in range(len(caught))]
     else:
         caught = select_objects(compiled, returned, source=source, expected=len(symbols))
@@ -53,7 +54,9 @@ def compile_variant(
         "signatures": signatures,
         "ptx": ptx,
         "assumed": facts.requested(),
-        "provenance": seam_provenance(source, request["config"], caught, form, requests) if source.library else {},
+        "provenance": satellite(_SEAM_OBJECTS).seam_provenance(source, request["config"], caught, form, requests)
+        if source.library
+        else {},
     }
     return reply, objects
 

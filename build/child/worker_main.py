@@ -18,9 +18,9 @@ from precast.build.child.closed.world import World
 from precast.build.child.compiler.capture import Catcher
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused
-from precast.build.child.facts.requests import Requests
 from precast.build.child.leading_imports import Step, common, of_function, of_module, run
 from precast.build.child.module_process import ModuleProcess, ProcessLost
+from precast.build.child.requests import Requests
 from precast.build.child.serve import Answer, failure, missing_module, refusal, serve
 from precast.build.child.source_only import SourceOnly
 from precast.build.child.stand_in.fact_recorder import FactRecorder
@@ -30,6 +30,7 @@ from precast.build.disk.scratch import TemporaryLost
 from precast.build.errors import UnsteadyKernel
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
+from precast.build.satellites import satellite
 from precast.kernels.authoring.adapter import read_installed
 from precast.kernels.authoring.registry import FunctionRef
 
@@ -207,11 +208,9 @@ def _prepared(source: FunctionRef) -> Iterator[None]:
     if not source.library:
         yield
         return
-    from precast.build.child.attached.seam import prepare_library
-
     environment, before = os.environ, set(os.environ)
     try:
-        prepare_library(source.library)
+        satellite("precast.attach.builder.child.seam").prepare_library(source.library)
         yield
     finally:
         for variable in environment.keys() - before:

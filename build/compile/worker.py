@@ -45,7 +45,7 @@ class Worker(ChildProcess):
         self._sent_closures: dict[str, Closure] = {}
         self._waiting: deque[Closure] = deque()  # of the requests without a reply
         super().__init__(
-            "worker_main",
+            "precast.build.child.worker_main",
             name="worker",
             settings={
                 "search": [str(path) for path in search],

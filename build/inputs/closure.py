@@ -22,13 +22,13 @@ from precast.build.inputs.input_answers import InputAnswers, answers_here
 from precast.build.inputs.inputs import Inputs
 from precast.build.inputs.installation import Installation, is_metadata, normalised
 from precast.build.inputs.roots import Roots
-from precast.build.inputs.seams import seam_modules
 from precast.build.inputs.sources import SourceDigests
+from precast.build.satellites import satellite
 from precast.loader.errors import PrecastError
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
-_ROOMS = ("attach", "build", "cli", "emulator", "kernels", "loader", "manifests")
+_ROOMS = ("attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "native")
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
 
@@ -69,7 +69,9 @@ class Reads:
 def reads_of(source: str, declared: Iterable[str] = (), modules: Iterable[str] = ()) -> Reads:
     """What a function reads; one of an attached library (``module:function@library``) also what prepares that."""
     function, _, library = source.partition("@")
-    prepared = (*seam_modules(library),) if library else ()
+    prepared: tuple[str, ...] = ()
+    if library:
+        prepared = tuple(satellite("precast.attach.builder.seam_digests").seam_modules(library))
     return Reads(
         source=function,
         declared=tuple(declared),

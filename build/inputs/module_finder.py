@@ -36,27 +36,20 @@ def is_own(file: Path, home: Path) -> bool:
 class ModuleFinder:
     """Finds the files of modules the way the import system would, importing nothing.
 
-    ``path`` is searched after the search folders. Modules of the standard library are only found with ``standard``.
-    The finders of this process are used, too: editable installs have their own.
+    ``path`` is searched after the search folders. Modules of the standard library are not found. The finders of this
+    process are used, too: editable installs have their own.
     """
 
-    def __init__(self, search: Sequence[Path], path: Iterable[str], *, standard: bool = False) -> None:
+    def __init__(self, search: Sequence[Path], path: Iterable[str]) -> None:
         self.roots = tuple(folder.resolve() for folder in search)
         self._search = [str(folder) for folder in search]
         self._path = [*self._search, *path]
-        self._standard = standard
         self._finders = [f for f in sys.meta_path if f is not PathFinder]
         self._specs: dict[str, ModuleSpec | None] = {}
         self._modules: dict[str, FoundModule] = {}
 
-    def spec(self, name: str) -> ModuleSpec | None:
-        """The spec that an import of this name would use; None for a missing or built-in module."""
-        for _ in self._walk(name):
-            pass
-        return self._specs.get(name)
-
     def chain(self, name: str) -> tuple[FoundModule, ...]:
-        """The module and its packages that have files, outermost first."""
+        """The module and its packages that have files, outermost first; all that there are of one that is missing."""
         return tuple(self._walk(name))
 
     def homes(self, chain: tuple[FoundModule, ...]) -> tuple[Path, ...]:
@@ -76,7 +69,7 @@ class ModuleFinder:
         for depth in range(1, len(parts) + 1):
             dotted = ".".join(parts[:depth])
             if dotted not in self._specs:
-                builtin = depth == 1 and not self._standard and dotted in sys.stdlib_module_names
+                builtin = depth == 1 and dotted in sys.stdlib_module_names
                 # A search folder comes before the standard library, as when the kernel is imported.
                 folders = (() if is_built_in(dotted) else self._search) if builtin else path
                 spec_on_path = _find(dotted, folders, self._finders if depth == 1 and not builtin else ())

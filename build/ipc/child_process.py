@@ -50,7 +50,7 @@ class _Stopped(Exception):
 
 
 class ChildProcess:
-    """A process that runs ``python -m precast.build.child.MODULE``. Use it in a ``with`` block, or call ``close``.
+    """A process that runs ``python -m MODULE``. Use it in a ``with`` block, or call ``close``.
 
     Errors use ``name``. ``memory`` is the number of bytes that it may take; 0 is no bound. ``environment`` has all its
     variables.
@@ -217,7 +217,7 @@ def start_process(module: str, environment: Mapping[str, str]) -> tuple[subproce
     replies, theirs = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"precast.build.child.{module}", "--reply-fd", str(theirs)],
+            [sys.executable, "-m", module, "--reply-fd", str(theirs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -208,7 +208,12 @@ class Launches:
     def _start(self) -> ChildProcess:
         settings = {"cache": str(self._cache.absolute())}
         environment = launching_environment(os.environ)
-        return ChildProcess("on_gpu.launch_main", name="launching process", settings=settings, environment=environment)
+        return ChildProcess(
+            "precast.build.child.on_gpu.launch_main",
+            name="launching process",
+            settings=settings,
+            environment=environment,
+        )
 
     def end(self) -> None:
         """End the process, which frees its memory. The next request starts another one."""

@@ -89,7 +89,7 @@ def describing(
     ``limit`` is the number of seconds that one request may take. The process ends with the block.
     """
     with ChildProcess(
-        "describer_main",
+        "precast.build.child.describer_main",
         name=_NAME,
         settings={
             "target": str(target),

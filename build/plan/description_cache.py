@@ -21,6 +21,7 @@ from precast.build.plan.describer import Describer, describing, function_of
 from precast.build.plan.description import Description, NotDescribed
 from precast.build.plan.manifest import Environment, KernelRef, environment_of
 from precast.build.plan.variant import Variant
+from precast.build.satellites import satellite
 from precast.kernels.authoring.adapter import GROUP as ADAPTERS
 from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.index import key_to_json
@@ -144,10 +145,12 @@ class DescriptionCache:
         if self._notes is None:
             return ""
         try:
-            function = str(function_of(kernel))
-            digest = self._sources.digest(function)
+            function = function_of(kernel)
+            digest = self._sources.digest(str(function))
+            guard = _guard(function.library) if function is not None and function.library else ()
             declared = self._closures.answers.answers(kernel.inputs)
-            return memo_key(kernel.op, function, kernel.env, digest, str(self._target), declared, self._reading())
+            surroundings = (str(function), kernel.env, digest, str(self._target), declared, guard)
+            return memo_key(kernel.op, *surroundings, self._reading())
         except (PrecastError, OSError):
             return ""
 
@@ -191,3 +194,8 @@ def _to_json(description: Description) -> dict[str, Any]:
         **{name: list(v) if isinstance(v, tuple) else v for name, v in asdict(description).items()},
         "keys": [key_to_json(key) for key in description.keys],
     }
+
+
+def _guard(library: str) -> tuple[str, str]:
+    guard: tuple[str, str] = satellite("precast.attach.builder.seam_digests").seam_guard(library)
+    return guard

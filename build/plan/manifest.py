@@ -16,8 +16,8 @@
         with: {x: {dtype: bfloat16, shape: [64, N]}}
         config: {N: [4096, 8192]}
 
-Every field is described in ``precast.build.plan.manifest_fields``. What the lists mean depends on the types of the op's
-keys: see ``precast.build.plan.matrix``.
+``docs/manifest.md`` describes every field. What the lists mean depends on the types of the op's keys: see
+``precast.build.plan.matrix``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from precast.build.errors import Location, ManifestError, ManifestErrors
+from precast.build.errors import Location, ManifestError, ManifestErrors, ToolError
 from precast.build.gpu.profile import Profile, fact_references, facts_behind, fill_in_facts, profile_named, profile_of
 from precast.build.inputs.closure import declared_input
 from precast.build.ipc.environment import passed_variables, why_reserved
 from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND, ROOT_FIELDS
 from precast.build.plan.problems import Problem, parse_problems
-from precast.build.plan.program import Program, parse_program
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
+from precast.build.satellites import satellite
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.contract.format.patterns import CACHE_NAME, NAME, OP_NAME, PART, Pattern
 from precast.loader.contract.format.target import Target
@@ -47,9 +47,8 @@ from precast.loader.machine.facts import Answer
 
 VERSION = 1
 EMITS = ("object", "cubin")
-ROOT_KEYS = tuple(ROOT_FIELDS)
-ENTRY_KEYS = tuple(ENTRY_FIELDS)
-SOURCE = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:@[a-z][a-z0-9_]*)?")
+FUNCTION = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+SOURCE = Pattern(FUNCTION.pattern + r"(?:@[a-z][a-z0-9_]*)?")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
@@ -58,6 +57,14 @@ _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 Nodes = Mapping[str, Node]
 Environment = tuple[tuple[str, str], ...]
 """Variables and their values, sorted by name."""
+
+
+class Program(Protocol):
+    """What an entry with ``call`` or ``script`` runs. ``precast.attach.builder.program`` reads it."""
+
+    @property
+    def source(self) -> str | Path:
+        """The function, ``module:function``, or the script."""
 
 
 class KernelRef(NamedTuple):
@@ -82,7 +89,7 @@ def environment_of(env: Mapping[str, str]) -> Environment:
 class Entry:
     """One item of ``kernels``. ``source`` is ``module:function``, or None for a registered op.
 
-    An entry with a ``program`` has neither: ``precast.build.attached.program_recorder`` replaces it by entries of the
+    An entry with a ``program`` has neither: ``precast.attach.builder.program_recorder`` replaces it by entries of the
     kernels that the program requests.
 
     ``config``, ``tuned`` and the rows of ``include`` and ``exclude`` keep their nodes: values are checked against the
@@ -169,7 +176,7 @@ def parse_manifest(data: bytes, path: Path) -> Manifest:
     'rmsnorm'
     """
     node = read_yaml(data, str(path))
-    root = yaml_fields.mapping(node, ROOT_KEYS)
+    root = yaml_fields.mapping(node, ROOT_FIELDS)
     version = yaml_fields.required(root, "version", node)
     if version.value != VERSION or isinstance(version.value, bool):
         raise ManifestError(f"version {version.plain()!r} is not supported: write 'version: {VERSION}'", version.at)
@@ -217,7 +224,7 @@ class _Declared(NamedTuple):
 
 def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path, shared: _Declared) -> Entry:
     """An entry; ``inherited`` are the targets of the manifest, None where these are wrong; ``shared`` its inputs."""
-    data = yaml_fields.mapping(node, ENTRY_KEYS)
+    data = yaml_fields.mapping(node, ENTRY_FIELDS)
     kind = _kind(data, node)
     targets = _targets(data["targets"]) if "targets" in data else inherited or ()
     if not targets and inherited is not None:
@@ -246,8 +253,17 @@ def _entry(node: Node, inherited: tuple[Target, ...] | None, folder: Path, share
         problems=parse_problems(data["problems"]) if "problems" in data else (),
         problems_at=data["problems"].named_at if "problems" in data else None,
         skip_unsupported=yaml_fields.boolean(data["skip_unsupported"]) if "skip_unsupported" in data else False,
-        program=parse_program(kind, data, folder) if kind in ("call", "script") else None,
+        program=_program(kind, data, folder) if kind in ("call", "script") else None,
     )
+
+
+def _program(kind: str, data: Nodes, folder: Path) -> Program:
+    try:
+        parse = satellite("precast.attach.builder.program").parse_program
+    except ToolError as error:
+        raise ManifestError(str(error), data[kind].named_at) from None
+    program: Program = parse(kind, data, folder)
+    return program
 
 
 def _kind(data: Nodes, node: Node) -> str:
@@ -291,10 +307,11 @@ def _rows(data: Nodes, name: str) -> tuple[Node, ...]:
 
 
 def _targets(node: Node) -> tuple[Target, ...]:
-    return yaml_fields.some(node, _target)
+    return yaml_fields.some(node, target_of)
 
 
-def _target(node: Node) -> Target:
+def target_of(node: Node) -> Target:
+    """The target that a value names, for which there is a GPU; raises ManifestError."""
     try:
         target = Target.parse(yaml_fields.text(node))
         profile_of(target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import EMITS, Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
+from precast.build.satellites import satellite
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import FormatError, TargetError
@@ -67,8 +67,7 @@ def plan_of(
     closures = Closures.here(search, notes)
     manifests = [_with_names(manifest, closures.answers.roots) for manifest in manifests]
     if any(entry.program for m in manifests for entry in m.entries):
-        # Imported by its name, as adapters are: other manifests are planned without what the extra attach brings.
-        recorder = importlib.import_module("precast.build.attached.program_recorder")
+        recorder = satellite("precast.attach.builder.program_recorder")
         manifests = recorder.record_programs(
             manifests, targets=targets, profiles=assumed, notes=notes, closures=closures
         )

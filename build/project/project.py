@@ -6,37 +6,25 @@
     store = "../store"
     jobs = 8
 
-All paths are relative to the file. ``FIELDS`` describes each key.
+All paths are relative to the file. ``docs/building.md`` describes each key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from precast.build.errors import Location, ManifestError
-from precast.build.gpu.profile import profile_of
+from precast.build.plan.manifest import target_of
 from precast.build.plan.yaml import fields
 from precast.build.plan.yaml.reader import Node
 from precast.build.project.toml_values import SIZE_LIMIT, read_toml
-from precast.loader.contract.format.target import Target
-from precast.loader.errors import PrecastError
 from precast.loader.regular_file import read_regular
 
 NAME = "precast.toml"
 MOST_JOBS = 1024
 
-FIELDS: Mapping[str, str] = MappingProxyType(
-    {
-        "manifests": "The manifests: the path of one, or a list. Required.",
-        "output": 'The folder of the cache. `"cache"` if left out.',
-        "targets": "The targets to build, of those that the manifests list: one, or a list. All if left out.",
-        "store": "The folder in which builds keep compiled variants. The user's store if left out.",
-        "jobs": "The number of worker processes; 0, or leaving it out, chooses a number for the machine.",
-    }
-)
+FIELDS = ("manifests", "output", "targets", "store", "jobs")
 """The keys of a project file."""
 
 
@@ -70,14 +58,14 @@ def parse_project(data: bytes, file: Path) -> Project:
     ((PosixPath('acme/norms.yaml'),), PosixPath('acme/cache'))
     """
     node = read_toml(data, str(file))
-    values = fields.mapping(node, tuple(FIELDS))
+    values = fields.mapping(node, FIELDS)
     folder = file.parent
     manifests = fields.some(fields.required(values, "manifests", node), _path)
     return Project(
         file=file,
         manifests=tuple(folder / path for path in manifests),
         output=folder / (_path(values["output"]) if "output" in values else "cache"),
-        targets=fields.some(values["targets"], _target) if "targets" in values else (),
+        targets=tuple(map(str, fields.some(values["targets"], target_of))) if "targets" in values else (),
         store=folder / _path(values["store"]) if "store" in values else None,
         jobs=_jobs(values["jobs"]) if "jobs" in values else None,
     )
@@ -88,17 +76,6 @@ def _path(node: Node) -> str:
     if not value.strip():
         raise ManifestError("an empty path: name a file or a folder", node.at)
     return value
-
-
-def _target(node: Node) -> str:
-    try:
-        target = Target.parse(fields.text(node))
-        profile_of(target)
-    except ManifestError:
-        raise
-    except PrecastError as error:
-        raise ManifestError(str(error), node.at) from None
-    return str(target)
 
 
 def _jobs(node: Node) -> int:

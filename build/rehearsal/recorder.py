@@ -68,7 +68,9 @@ class Recorder:
             settings = self._linked(folder)
             environment = child_environment(os.environ)
             self._child = self._cleanup.enter_context(
-                ChildProcess("rehearser_main", name="rehearsal", settings=settings, environment=environment)
+                ChildProcess(
+                    "precast.build.child.rehearser_main", name="rehearsal", settings=settings, environment=environment
+                )
             )
             self._cleanup = self._cleanup.pop_all()
         return self

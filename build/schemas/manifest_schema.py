@@ -6,7 +6,7 @@ import re
 
 from precast.build.gpu.gpu_table import GPUS
 from precast.build.gpu.profile import CAPABILITIES, facts_of
-from precast.build.plan import manifest, program
+from precast.build.plan import manifest
 from precast.build.plan.manifest_fields import FIELDS_OF_KIND
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.schemas.schema_parts import (
@@ -49,7 +49,7 @@ def _entry() -> Schema:
     properties = {
         "kernel": text_of(OP_NAME, "An op that an installed distribution registers."),
         "compile": text_of(manifest.SOURCE, "A function that compiles a kernel, as module:function."),
-        "call": text_of(program.PLACE, "A function to call with sample tensors, as module:function."),
+        "call": text_of(manifest.FUNCTION, "A function to call with sample tensors, as module:function."),
         "with": {
             "type": "object",
             "propertyNames": text_of(NAME),

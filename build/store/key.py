@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from precast.build.inputs.seams import seam_digests
 from precast.build.link.linker import FLAGS
 from precast.build.link.runtime import runtime_digest
 from precast.build.link.toolchain import Toolchain
 from precast.build.link.versions import DSL
 from precast.build.plan.variant import Variant
+from precast.build.satellites import satellite
 from precast.loader.contract.format.config import canonical
 from precast.loader.machine.facts import Answer
 
@@ -47,7 +47,7 @@ def key_parts(variant: Variant, toolchain: Toolchain, source: str) -> dict[str, 
     }
     library = variant.source.partition("@")[2]
     if library:
-        parts["seam"] = dict(seam_digests(library))
+        parts["seam"] = dict(satellite("precast.attach.builder.seam_digests").seam_digests(library))
     return parts
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from precast.build.disk.memo import Memo
 from precast.build.store.history import Change, differing, flat
-from precast.build.store.key import artifact_key
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 
@@ -34,15 +33,11 @@ class KeyParts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._records: dict[tuple[str, str], dict[str, str]] = {}
 
     def of(self, key: str, op: str, kind: str) -> dict[str, str] | None:
         """The parts of an artifact's key; None if this store has no such record."""
-        records = self._records.get((op, kind))
-        if records is None:
-            stems = (path.stem for path in self._store.path.glob("??/*.record"))
-            records = self._records[op, kind] = {artifact_key(stem, op, kind): stem for stem in stems}
-        parts = self._store.notes.get(_KIND, records[key]) if key in records else None
+        record = self._store.record_key_of(key, op, kind)
+        parts = None if record is None else self._store.notes.get(_KIND, record)
         return {str(name): str(value) for name, value in parts.items()} if isinstance(parts, dict) else None
 
 

@@ -63,6 +63,7 @@ class Store:
         self._unwritable: set[str] = set()
         self._not_in_remote: set[str] = set()
         self._in_remote: set[str] = set()
+        self._record_keys: dict[tuple[str, str], dict[str, str]] = {}  # by op and kind, then by the key of an artifact
 
     def sweep(self) -> None:
         """Remove the temporary files of builds that were killed."""
@@ -102,10 +103,15 @@ class Store:
 
     def record_of(self, artifact: str, op: str, kind: str) -> Record | None:
         """The record that an artifact was made from, by the artifact's key, if it is here."""
-        for path in sorted(self.path.glob("??/*.record")):
-            if artifact_key(path.stem, op, kind) == artifact:
-                return self.read(path.stem)
-        return None
+        key = self.record_key_of(artifact, op, kind)
+        return None if key is None else self.read(key)
+
+    def record_key_of(self, artifact: str, op: str, kind: str) -> str | None:
+        """The key of that record. The records are listed once for each op and kind."""
+        if (op, kind) not in self._record_keys:
+            stems = [path.stem for path in self.path.glob("??/*.record")]
+            self._record_keys[op, kind] = {artifact_key(stem, op, kind): stem for stem in stems}
+        return self._record_keys[op, kind].get(artifact)
 
     def record_file(self, key: str) -> Path:
         """Where the record with this key is, or would be."""

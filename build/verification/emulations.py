@@ -203,7 +203,10 @@ class Emulations:
         }
         environment = {**launching_environment(os.environ), "CUDA_VISIBLE_DEVICES": "-1"}
         return ChildProcess(
-            "emulation.emulator_main", name="emulating process", settings=settings, environment=environment
+            "precast.build.child.emulation.emulator_main",
+            name="emulating process",
+            settings=settings,
+            environment=environment,
         )
 
 

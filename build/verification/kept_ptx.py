@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 from precast.build.errors import NoPtx
-from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
@@ -24,7 +23,6 @@ class KeptPtx:
 
     def __init__(self, cache: Cache, store: Store) -> None:
         self._cache, self._store = cache, store
-        self._records: dict[tuple[str, str], dict[str, str]] = {}
 
     def text(self, op: str, artifact: Artifact) -> str:
         """The PTX of an artifact; raises NoPtx with what to do where there is none."""
@@ -52,17 +50,10 @@ class KeptPtx:
             self._record(op, artifact)
 
     def _record(self, op: str, artifact: Artifact) -> str:
-        key = self._keys(op, artifact.kind).get(artifact.key)
+        key = self._store.record_key_of(artifact.key, op, artifact.kind)
         if key is None:
             raise NoPtx(
                 f"neither {self._cache.path} nor the store {self._store.path} has the PTX of {artifact.key[:12]}:"
                 " build the cache with --keep ptx, or name the store that it was built from with --store"
             )
         return key
-
-    def _keys(self, op: str, kind: str) -> dict[str, str]:
-        """The keys of records by the keys of the artifacts of an op that are made from them."""
-        if (op, kind) not in self._records:
-            stems = [path.stem for path in self._store.path.glob("??/*.record")]
-            self._records[op, kind] = {artifact_key(stem, op, kind): stem for stem in stems}
-        return self._records[op, kind]

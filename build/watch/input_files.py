@@ -12,7 +12,6 @@ from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.manifest import Manifest, read_manifest
 from precast.build.plan.plan import Plan
-from precast.build.plan.program import Script
 from precast.build.store.key import variant_key
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
@@ -58,12 +57,12 @@ def _modules(manifest: Manifest, notes: Memo) -> Iterator[Path]:
     """The files of the functions and scripts that the entries name. They are read, never imported."""
     sources = SourceDigests(manifest.search, notes)
     for entry in manifest.entries:
-        if isinstance(entry.program, Script):
-            yield entry.program.path
+        source = entry.program.source if entry.program is not None else entry.source
+        if isinstance(source, Path):
+            yield source
             continue
-        function = entry.program.place if entry.program is not None else entry.source
         try:
-            yield from sources.reached(function) if function else ()
+            yield from sources.reached(source) if source else ()
         except (PrecastError, OSError):  # there is no such module yet: a folder of the search gets it
             continue
 

@@ -11,7 +11,6 @@ from typing import Any
 from precast.build.bench.report import Report
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.diff import Difference, difference
-from precast.build.store.key import artifact_key
 from precast.build.store.store import Store
 from precast.build.web_report.contest import Contest, contests, wins
 from precast.build.web_report.variant import Variant, facts
@@ -186,14 +185,11 @@ def _shares(bench: Report) -> dict[str, float]:
 
 def _seconds(store: Store, contents: CacheContents) -> dict[str, float]:
     """The seconds of compilation of the variants that the store still has, by the key of the artifact."""
-    keys = {artifact.key for artifact in contents.artifacts.values()}
-    kinds = {(identity.op, identity.kind) for identity in contents.artifacts}
     seconds: dict[str, float] = {}
-    for path in store.path.glob("??/*.record"):
-        for op, kind in kinds:
-            key = artifact_key(path.stem, op, kind)
-            if key in keys and (record := store.read(path.stem)) is not None:
-                seconds[key] = round(record.seconds, 3)
+    for identity, artifact in contents.artifacts.items():
+        record = store.record_of(artifact.key, identity.op, identity.kind)
+        if record is not None:
+            seconds[artifact.key] = round(record.seconds, 3)
     return seconds
 
 

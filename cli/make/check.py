@@ -18,9 +18,9 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import count, print_result, size
-from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import requested_with_cache, store_folder
+from precast.loader.errors import ConfigError
 
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
@@ -40,11 +40,13 @@ def command(
     engine_option: options.EngineOption = None,
 ) -> None:
     if engine is not None:
-        from precast.build.attached.recorded_run import engine_words
-        from precast.cli.shared.engine_check import check_engine
+        from precast.build.satellites import satellite
 
-        words = engine_words(engine, model, tensor_parallel, engine_option or ())
-        raise typer.Exit(check_engine(words, paths or [], (target or [own_target("check for")])[0]))
+        if retarget or pass_env or emit or profile or as_json:
+            raise ConfigError("with --engine no manifest is planned: leave out all options but --target")
+        check = satellite("precast.attach.builder.engine_check").check_engine
+        options_of = {"tensor_parallel": tensor_parallel, "options": engine_option or ()}
+        raise typer.Exit(check(engine, model, paths or [], target=target or [], **options_of))
     from precast.build.cache.contents import CacheContents
     from precast.build.cache.coverage import coverage
     from precast.build.cache.freshness import Decisions
@@ -54,14 +56,14 @@ def command(
     from precast.build.store.store import Store
 
     request = requested_with_cache(paths, target)
+    store = Store(store_folder(None))
     plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
         retarget=retarget,
         pass_env=pass_env,
         emit=emit,
-    ).plan(Profiles.named(profile or ()))
-    store = Store(store_folder(None))
+    ).plan(Profiles.named(profile or ()), store.notes)
     with waiting(f"reading every file of {request.folder}"):
         lookup = Lookup(store, answers_here(plan.search, store.notes))
         contents = CacheContents.open(request.folder)

@@ -32,10 +32,10 @@ class ManifestOptions:
     pass_env: Sequence[str] | None = None
     emit: Sequence[str] | None = None
 
-    def plan(self, profiles: Profiles | None = None) -> Plan:
+    def plan(self, profiles: Profiles | None = None, notes: Memo | None = None) -> Plan:
         """The plan of the manifests; a terminal shows what takes so long."""
         with waiting(reading(len(self.manifests))):
-            return self.read(profiles)
+            return self.read(profiles, notes)
 
     def read(self, profiles: Profiles | None = None, notes: Memo | None = None) -> Plan:
         """The plan of the manifests. A kernel that ``notes`` describe is not imported."""

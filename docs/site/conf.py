@@ -22,6 +22,7 @@ exclude_patterns = [
     "src",
     "build",
     "emulator",
+    "native",
     "loader",
     "kernels",
     "manifests",

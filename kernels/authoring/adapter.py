@@ -67,7 +67,9 @@ def adapt_library(location: str, library: str) -> KernelFunction:
         if entry.name == "@":
             function: KernelFunction = _load(entry)(location, library)
             return function
-    raise SourceError(f"{location}@{library}: no adapter for attached libraries is installed: reinstall precast")
+    raise SourceError(
+        f"{location}@{library}: no adapter for attached libraries is installed: {installing('precast.attach')}"
+    )
 
 
 def read_installed() -> None:

@@ -109,7 +109,7 @@ class Kernel:
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
-            from precast.loader.resolve.notebook_card import card_view
+            from precast.loader.resolve.notebook.card import card_view
         return card_view(self.op, self.artifact, self.cache, self.doc, self.obstacle or "can be launched")
 
     def _first(self, *args: Any) -> Any:

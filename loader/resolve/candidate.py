@@ -253,7 +253,7 @@ class Candidate(Immutable):
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
-            from precast.loader.resolve.notebook_card import card_view
+            from precast.loader.resolve.notebook.card import card_view
         return card_view(self.source.op.op, self.artifact, self.cache, self.source.op.doc)
 
     @property

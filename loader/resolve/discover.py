@@ -70,7 +70,7 @@ class Caches(tuple[DiscoveredCache, ...]):
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
-            from precast.loader.resolve.notebook_views import caches_view
+            from precast.loader.resolve.notebook.views import caches_view
         return caches_view(self)
 
 
@@ -91,7 +91,7 @@ class Ops(tuple[str, ...]):
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
-            from precast.loader.resolve.notebook_views import ops_view
+            from precast.loader.resolve.notebook.views import ops_view
         return ops_view(self, self._places)
 
 

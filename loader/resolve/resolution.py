@@ -49,7 +49,7 @@ class Resolution(Immutable):
 
     def _repr_html_(self) -> str:
         with IMPORT_LOCK:
-            from precast.loader.resolve.notebook_views import decision_view
+            from precast.loader.resolve.notebook.views import decision_view
         missing = "\n".join(advice(self)) if self.chosen is None else ""
         count = len(self.accepted) + len(self.rejected)
         return decision_view(heading(self), rows_of(self), count, self.notes, missing)

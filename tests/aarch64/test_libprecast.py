@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.native.libprecast import compile_sources
 from precast.loader.contract.format.artifact import Host
 from precast.loader.machine.machine import Machine, Machines
+from precast.native.libprecast import compile_sources
 from tests.helpers.attacks import edit
 from tests.helpers.caches import NATIVE, CacheWriter, artifact, ffi_folder
 from tests.helpers.gpu.programs import PROGRAM, SIGNATURE

@@ -130,10 +130,13 @@ def test_a_skew_misses_and_says_which(
     attachment = serving()
     assert attachment.obtain(MINE, FUNCTION, ASKED) is None
     ((reason, count),) = attachment.counts()[0].reasons.items()
-    assert name in reason and value[:8] in reason and count == 1
+    assert words in reason and count == 1
     said = capsys.readouterr().err
     assert said.startswith(f"precast: {FUNCTION} is compiled in this process") and words in said
-    assert value == value[:20] or value[:20] not in said
+    assert value == value[:20] or value[:20] not in reason + said
+    with pytest.raises(KernelMissing, match="precast record --update") as raised:
+        serving(mode="frozen").obtain(MINE, FUNCTION, ASKED)
+    assert words in str(raised.value)
 
 
 def test_the_first_miss_of_a_process_names_edited_files_and_later_ones_are_silent(
@@ -144,12 +147,29 @@ def test_the_first_miss_of_a_process_names_edited_files_and_later_ones_are_silen
     assert attachment.obtain(MINE, FUNCTION, ASKED) is attachment.obtain(MINE, FUNCTION, {**ASKED, "n": 2}) is None
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "files of minilib were edited: kernels.py." in said
-    assert "precast record -o recorded.yaml -- PROGRAM" in said
+    assert "precast record --update recorded.yaml; precast build recorded.yaml" in said
 
 
-def test_a_key_that_was_not_recorded_says_so(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serving().obtain(MINE, FUNCTION, {**ASKED, "n": 2}) is None
-    assert "the recording that the caches were built from does not have it" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("function", "n", "target", "words", "command"),
+    [
+        (FUNCTION, 2, "sm_90a", "the recording that the caches were built from does not have it", "record --append"),
+        (
+            f"{FUNCTION}_",
+            1,
+            "sm_90a",
+            "no cache that is installed here has a kernel of this function",
+            "record --append",
+        ),
+        (FUNCTION, 1, "sm_100a", "built for sm_90a", "(precast build recorded.yaml"),
+    ],
+)
+def test_a_miss_says_why_and_what_mends_it(
+    function: str, n: int, target: str, words: str, command: str, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Attachment("serve", target=target).obtain(MINE, function, {**ASKED, "n": n}) is None
+    said = capsys.readouterr().err
+    assert words in said and command in said and "attach.mine" not in said
 
 
 @pytest.mark.parametrize(

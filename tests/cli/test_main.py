@@ -50,6 +50,11 @@ def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
             assert f"{name} {main.first_line(name)}" in text_of(panel)
 
 
+def test_a_command_whose_distribution_is_not_there_names_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(main.SATELLITES, "absent", "precast.attach.absent")
+    assert main.first_line("absent") == "Not installed: pip install 'precast[attach]'."
+
+
 def test_the_help_of_a_group_lists_its_commands() -> None:
     text = text_of(precast("tune", "--help").stdout)
     assert text == text_of(precast("tune").stdout or precast("tune").stderr) and "Usage: precast tune" in text
@@ -64,7 +69,8 @@ def test_every_file_that_defines_a_command_is_in_the_help() -> None:
         for path in (Path(main.__file__).parent / room).rglob("*.py")
         if path.name != "__init__.py"
     }
-    listed = {Path(importlib.import_module(main.module_of(name)).__file__ or "") for name in main.commands()}
+    names = main.commands().keys() - main.SATELLITES.keys()
+    listed = {Path(importlib.import_module(main.module_of(name)).__file__ or "") for name in names}
     assert {path.resolve() for path in files} == {path.resolve() for path in listed}
     assert all(callable(importlib.import_module(main.module_of(name)).command) for name in main.commands())
     assert set(main.commands()) == set(EXAMPLES)

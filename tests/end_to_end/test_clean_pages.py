@@ -28,10 +28,12 @@ EXTRAS = {
     "docs/ci.md": "export",
     "docs/emulation.md": "torch,emulate",
     "docs/kernels.md": "torch",
-    "docs/reference/cli.md": "torch",
+    "docs/native.md": "native",
+    "docs/reference/cli.md": "torch,native",
     "docs/tuning.md": "torch",
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",
+    "native/README.md": "native",
 }
 """The extra that a page names, where its commands need one."""
 WALKED = ("docs/tutorial.md", "docs/attach.md")
@@ -117,7 +119,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]
         if name not in made:
             builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
             wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
-            wanted += [str(built["precast-emulator"])] if "emulate" in extra else []
+            of_extras = {"emulate": "precast-emulator", "native": "precast-native"}
+            wanted += [str(built[wheel]) for part, wheel in of_extras.items() if part in extra.split(",")]
             made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted)
         return made[name]
 

@@ -17,8 +17,8 @@ from typing import Any
 def work(target: str, dsl: str, program: str, results: Any) -> None:
     """What the worker does: everything before its plug-ins stands in for the GPU."""
     from precast.attach import attached, library_named
+    from precast.attach.builder.child.engines.model_kernels import operator_failed
     from precast.attach.compiler import dsl as dsl_answers
-    from precast.build.child.attached.engines.model_kernels import operator_failed
     from precast.build.child.stand_in.fact_recorder import FactRecorder
     from precast.build.child.stand_in.fake_cuda import install_fake_cuda
     from precast.build.child.stand_in.fake_gpu import install_fake_gpu

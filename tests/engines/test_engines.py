@@ -29,7 +29,7 @@ print(json.dumps(config, default=str), file=open(f"{folder}/config.json", "w"))
 """
 WARM_UP = """
 import sys
-from precast.build.child.attached.engines import vllm_model
+from precast.attach.builder.child.engines import vllm_model
 from precast.loader.errors import NoCudaDevice
 from precast.loader.launch.kernel import Kernel
 

@@ -70,7 +70,7 @@ def test_the_place_of_an_entry_is_its_code() -> None:
 
 
 def test_every_status_of_libprecast_is_in_the_table() -> None:
-    header = (ROOT / "loader/native/include/precast.h").read_text()
+    header = (ROOT / "native/include/precast.h").read_text()
     statuses = re.findall(r"^  (PRECAST_\w+) = \d+", header.partition("} precast_status;")[0], re.MULTILINE)
     assert re.findall(r"^\| `(PRECAST_\w+)` \|", text_of(PAGE), re.MULTILINE) == sorted(
         statuses[1:], key=text_of(PAGE).index

@@ -51,7 +51,7 @@ def test_every_variable_that_is_described_is_read() -> None:
 def test_no_other_page_names_a_variable_that_is_not_described() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     named = {name for page in pages for name in re.findall(r"PRECAST_[A-Z_]+", page.read_text())}
-    header = (ROOT / "loader/native/include/precast.h").read_text()
+    header = (ROOT / "native/include/precast.h").read_text()
     constants = set(re.findall(r"^ +(PRECAST_[A-Z_]+) = ", header, re.M))
     assert named - constants - set(re.findall(r"PRECAST_[A-Z_]+", text_of("docs/environment.md"))) == set()
 

@@ -1,4 +1,4 @@
-"""The four distributions: what is in them, and that making them leaves the tree alone."""
+"""The five distributions: what is in them, and that making them leaves the tree alone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from precast.attach.activation import plugin
 from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
-ALONE = ("loader", "emulator", "attach")  # each a distribution of its own
+ALONE = ("loader", "emulator", "attach", "native")  # each a distribution of its own
 PACKAGES = ("kernels", "manifests", "build", "cli")
-NATIVE = ("include", "libprecast", "host_program")  # the C sources that the builder compiles
 COMPILED = "native/_callpath.abi3.so"
 ACTIVATION = "precast_attach.pth"  # at the top of the wheel, where Python reads it when it starts
 LEFT_OUT = (".git", ".work", "__pycache__", ".*_cache", ".hypothesis", Path(COMPILED).name)
@@ -54,9 +53,9 @@ def sources(folder: str, home: str) -> set[str]:
     return {f"{home}{p}" for p in found if str(p) not in beside and "__pycache__" not in p.parts}
 
 
-def of_native(home: str) -> set[str]:
-    """The C sources that the builder compiles, as a distribution names them."""
-    return set().union(*(sources(f"loader/native/{name}", f"{home}loader/native/{name}/") for name in NATIVE))
+def of_host_programs(home: str) -> set[str]:
+    """The C sources that libprecast shares with the loader: a link in the repository, files in a distribution."""
+    return sources("loader/native/host_program", f"{home}host_program/")
 
 
 def frontend(*words: object) -> None:
@@ -91,7 +90,7 @@ def test_the_builder_wheel_holds_the_four_folders(made: dict[str, Path]) -> None
     wheel = zipfile.ZipFile(made["out"] / f"precast-{VERSION}-py3-none-any.whl")
     info = f"precast-{VERSION}.dist-info/"
     expected = set().union(*(sources(p, f"precast/{p}/") for p in PACKAGES))
-    expected |= {*of_native("precast/"), "precast/__main__.py"}
+    expected |= {"precast/__main__.py"}
     expected -= {"precast/cli/__main__.py"}  # it stands at the top instead
     metadata = {f"{info}{n}" for n in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert set(wheel.namelist()) == expected | metadata
@@ -165,9 +164,23 @@ def test_the_loader_brings_nothing_of_attach_but_its_door(made: dict[str, Path])
     assert "precast-attach; extra == 'attach'" in metadata(made, "precast_loader").get_all("Requires-Dist", [])
 
 
+def test_the_native_wheel_holds_the_sources_of_libprecast_and_asks_for_the_builder(made: dict[str, Path]) -> None:
+    names = set(zipfile.ZipFile(wheel_of(made["out"], "precast_native")).namelist())
+    expected = sources("native", "precast/native/") | of_host_programs("precast/native/")
+    assert expected <= names and {"precast/native/include/precast.h"} < expected
+    assert metadata(made, "precast_native").get_all("Requires-Dist", []) == [f"precast=={VERSION}"]
+    assert f"precast-native=={VERSION}; extra == 'native'" in metadata(made, "precast").get_all("Requires-Dist", [])
+
+
 @pytest.mark.parametrize(
     ("name", "folder"),
-    [("precast", ""), ("precast_loader", "loader"), ("precast_emulator", "emulator"), ("precast_attach", "attach")],
+    [
+        ("precast", ""),
+        ("precast_loader", "loader"),
+        ("precast_emulator", "emulator"),
+        ("precast_attach", "attach"),
+        ("precast_native", "native"),
+    ],
 )
 def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: str, folder: str) -> None:
     with tarfile.open(made["out"] / f"{name}-{VERSION}.tar.gz") as archive:
@@ -177,14 +190,15 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     parts = [sources(folder, home)] if folder else [sources(p, f"{home}{p}/") for p in PACKAGES]
     if folder == "loader":
         parts += [{f"{home}command_line/errors.md"}, sources("fetch", f"{home}fetch/")]
+    if folder == "native":
+        parts.append(of_host_programs(home))
     if not folder:
         parts.append({f"{home}hatch_build.py", f"{home}loader/version.py"})  # what its metadata is made from
-        parts.append(of_native(home))
     assert {m.name for m in members} == set().union(*parts) | top
     assert all(m.isfile() for m in members)
 
 
-@pytest.mark.parametrize("name", ["precast", "precast_loader", "precast_emulator", "precast_attach"])
+@pytest.mark.parametrize("name", ["precast", "precast_loader", "precast_emulator", "precast_attach", "precast_native"])
 def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
     wheel = wheel_of(made["out"], name)
     assert wheel.read_bytes() == (made["out"] / "direct" / wheel.name).read_bytes()
@@ -239,8 +253,8 @@ def metadata(made: dict[str, Path], name: str) -> Message:
 
 def test_all_distributions_have_one_version(made: dict[str, Path]) -> None:
     builder = metadata(made, "precast")
-    others = [metadata(made, name)["Version"] for name in ("precast_loader", "precast_emulator", "precast_attach")]
-    assert [builder["Version"], *others] == [VERSION] * 4
+    others = [metadata(made, f"precast_{name}")["Version"] for name in ALONE]
+    assert [builder["Version"], *others] == [VERSION] * 5
     assert f"precast-loader=={VERSION}" in builder.get_all("Requires-Dist", [])
 
 
@@ -277,8 +291,9 @@ def test_engines_find_the_plug_in(made: dict[str, Path]) -> None:
     wheel = zipfile.ZipFile(wheel_of(made["out"], "precast_attach"))
     points = ConfigParser()
     points.read_string(wheel.read(f"precast_attach-{VERSION}.dist-info/entry_points.txt").decode())
-    assert points.sections() == ["sglang.srt.plugins", "vllm.general_plugins"]
-    for group in points.sections():
+    engines = ["sglang.srt.plugins", "vllm.general_plugins"]
+    assert points.sections() == ["precast.adapters", *engines]
+    for group in engines:
         (point,) = (EntryPoint(name, value, group) for name, value in points.items(group))
         assert point.name == "precast" and point.load() is plugin
 

@@ -22,8 +22,12 @@ NEWER = {"annotationlib", "compression"}
 """Of the standard library of a newer Python than the oldest."""
 ABSENT_OR_THERE = {
     "loader": {"torch": "the caller's own", "hatchling": "when it is built"},
-    "attach": {"torch": "the attached program's own", "cutlass": "likewise", "hatchling": "when it is built"},
-    "build": dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
+    "attach": {
+        **{"torch": "the attached program's own", "cutlass": "likewise", "hatchling": "when it is built"},
+        **dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
+        "typer": "the builder's, whose commands are in attach/builder",
+    },
+    "native": {"typer": "the builder's, whose command is in native/command.py"},
     "manifests": {"cute": "CUTLASS's examples, which the script puts on the path"},
 }
 """What a folder imports without requiring it, with the reason."""
@@ -34,7 +38,7 @@ def requirements(folder: str) -> set[str]:
     """The names of the distributions that the distribution of a folder requires, and of its extras."""
     if folder == "fetch":  # in the loader's wheel
         return requirements("loader")
-    if folder in ("loader", "emulator", "attach"):
+    if folder in ("loader", "emulator", "attach", "native"):
         own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
         return set(map(name_of, own["project"].get("dependencies", ())))
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -80,7 +84,9 @@ def undeclared(folder: str, text: str) -> list[str]:
     return [n for n in sorted(set(imported(ast.parse(text))) - known) if not requirements(folder) & distributions(n)]
 
 
-@pytest.mark.parametrize("folder", ["loader", "fetch", "emulator", "attach", "build", "cli", "kernels", "manifests"])
+@pytest.mark.parametrize(
+    "folder", ["loader", "fetch", "emulator", "attach", "build", "cli", "kernels", "manifests", "native"]
+)
 def test_imports_are_required(folder: str) -> None:
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"

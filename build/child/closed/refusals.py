@@ -143,7 +143,7 @@ def _is_variable(error: KeyError) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    modules = ("os", "precast.build.child.facts.requests")
+    modules = ("os", "precast.build.child.requests")
     return trace is not None and trace.tb_frame.f_globals.get("__name__") in modules
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from precast.build.satellites import satellite
 from precast.kernels.authoring.registry import FunctionRef
 
 
@@ -9,9 +10,7 @@ def needs_fake_cuda(source: FunctionRef) -> bool:
     """Whether a function's library says what to do where there is no GPU."""
     if not source.library:
         return False
-    from precast.build.child.attached.seam import runs_without_gpu
-
-    return runs_without_gpu(source.library)
+    return bool(satellite("precast.attach.builder.child.seam").runs_without_gpu(source.library))
 
 
 def replace_cuda(source: FunctionRef) -> None:

@@ -10,7 +10,7 @@ from precast.kernels.adapters.flashinfer import library
 from precast.kernels.authoring import configs, rounding
 from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.hints import DType
-from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor, row_problems
+from precast.kernels.row_kernel import Constant, RowKernel, Tensor, row_problems
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 

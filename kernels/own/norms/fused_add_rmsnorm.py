@@ -14,8 +14,8 @@ from precast.kernels.authoring import rounding
 from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.row_kernel import Constant, RowKernel, Tensor
 from precast.kernels.own import row_cases
+from precast.kernels.row_kernel import Constant, RowKernel, Tensor
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 

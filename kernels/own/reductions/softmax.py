@@ -10,9 +10,9 @@ from precast.kernels.authoring import configs, rounding
 from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
-from precast.kernels.authoring.row_kernel import RowKernel, Tensor
 from precast.kernels.own import row_cases
 from precast.kernels.own.rows import WARP
+from precast.kernels.row_kernel import RowKernel, Tensor
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 

@@ -66,6 +66,9 @@ def test_limits() -> None:
 
 def test_roots_name_files_by_the_innermost_folder(tmp_path: Path) -> None:
     site = tmp_path / "home/project/venv/site-packages"
+    for folder in (site, tmp_path / "tools", tmp_path / "more"):
+        folder.mkdir(parents=True)
+    (site / "b.py").touch()
     roots = Roots(
         [tmp_path / "home/project", tmp_path / "second"],
         [*sys.path, str(site), str(tmp_path / "tools"), str(tmp_path / "tools"), str(tmp_path / "more")],
@@ -73,7 +76,7 @@ def test_roots_name_files_by_the_innermost_folder(tmp_path: Path) -> None:
     )
     expected = {
         "home/project/a.py": "search/a.py",
-        "home/project/venv/site-packages/b.py": roots.portable(str(site)) + "/b.py",
+        "home/project/venv/site-packages/b.py": "site/b.py",
         "home/rc": "~/rc",
         "home": "~",
         "homes/rc": str(tmp_path / "homes/rc"),

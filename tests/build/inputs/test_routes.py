@@ -25,7 +25,7 @@ from precast.build.errors import ChangedInputError
 from tests.helpers.inputs.project import Project, Server, serving
 
 Step = Callable[[Project], object]
-FAST = ("read_text", "exists", "a variable", "a program", "time.time", "an import")
+FAST = ("read_text", "exists", "a variable", "a program", "time.time", "an import", "vendored packages")
 
 HEAD = (
     "import os, subprocess, sys\nfrom pathlib import Path\nhere = Path(__file__).parent\nF = here / 'tiles.json'\n"
@@ -306,6 +306,7 @@ READ = {
         install("more", "1.0", {"more.py": ""}), install("acme", "1.0", {"acme/__init__.py": ""})),
 }  # fmt: skip
 
+_VENDOR = "import os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), '_vendor'))\nimport backports\n"
 EXACT = {
     "an import": Route("import tiles\nVALUE = tiles.x", write("tiles.py", "x = 1"), write("tiles.py", "x = 2")),
     "an import in a function": Route(
@@ -365,6 +366,11 @@ EXACT = {
         "import acme, os\nVALUE = open(os.path.dirname(acme.__file__) + '/t').read()",
         install("acme", "1.0", {"acme/__init__.py": "", "acme/t": "1"}),
         write("acme/t", "2", "site"),
+    ),
+    "vendored packages": Route(
+        "import acme, backports\nVALUE = backports.x",
+        install("acme", "1.0", {"acme/__init__.py": _VENDOR, "acme/_vendor/backports/__init__.py": "x = 1"}),
+        write("acme/_vendor/backports/__init__.py", "x = 2", "site"),
     ),
     "a file put into an installed package": Route(
         "import acme, os\nVALUE = os.listdir(os.path.dirname(acme.__file__))",

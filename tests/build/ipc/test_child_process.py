@@ -53,7 +53,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
         settings = {"target": target, "search": [str(tmp_path)], "closure": closure.to_json()}
         environment = child_environment(os.environ, target=SM90A)
         made.append(
-            ChildProcess("describer_main", name="child", settings=settings, environment=environment, memory=memory)
+            ChildProcess(
+                "precast.build.child.describer_main",
+                name="child",
+                settings=settings,
+                environment=environment,
+                memory=memory,
+            )
         )
         return made[-1]
 
@@ -226,7 +232,8 @@ from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 closure = Closures.here([Path.cwd()]).of([reads_of("waits:f")])
 settings = {"target": "sm_90a", "search": [os.getcwd()], "closure": closure.to_json()}
-child = ChildProcess("describer_main", name="child", settings=settings, environment=child_environment(os.environ))
+environment = child_environment(os.environ)
+child = ChildProcess("precast.build.child.describer_main", name="child", settings=settings, environment=environment)
 child.ready()
 child.send(Message({"describe": [{"op": "acme.x", "source": "waits:f"}]}))
 print(child.pid, flush=True)

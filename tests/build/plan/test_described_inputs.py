@@ -17,6 +17,7 @@ from precast.build.plan.manifest import KernelRef
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of, read_manifests
 from precast.loader.contract.format.config import Key
+from tests.helpers.attach.toy_library import write_toy_library
 
 READ = "import json\nfrom pathlib import Path\nread = json.loads((Path(__file__).parent / 'table.json').read_text())\n"
 MANIFEST = "version: 1\nname: mine\ntargets: [sm_90a]\npath: src\ninputs: {files: src/table.json}\n"
@@ -140,3 +141,25 @@ def test_a_declaration_that_changed_while_it_was_read_is_not_kept(
     assert project.planned() == [6, 6]
     default = 5
     assert project.planned() == [6, 6], "that one is kept"
+
+
+@pytest.mark.slow
+def test_a_library_that_was_edited_where_its_kernel_does_not_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard in its keys covers all of its files."""
+    site = write_toy_library(tmp_path / "site", compiler=False)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr("precast.attach.library._declared", {})
+    entry = '{compile: "toy_attached.kernels:compiled_alone@toy", config: {value: 2}}'
+    (tmp_path / "mine.yaml").write_text(f"version: 1\nname: mine\ntargets: [sm_90a]\nkernels: [{entry}]\n")
+    notes = Memo(tmp_path / "notes")
+
+    def guard() -> object:
+        (variant,) = plan_of(read_manifests([tmp_path / "mine.yaml"]), notes=notes).variants
+        return variant.config["library_source"]
+
+    before = guard()
+    (site / "toy_attached" / "unreached.py").write_text("x = 1\n")
+    assert guard() != before

@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from precast.attach.builder.recorded_manifest import manifest_of
 from precast.attach.recordings.recording import merged, read_recording
-from precast.build.attached.recorded_manifest import manifest_of
 from tests.gpu.upstream.suites import SUITES, Suite
 from tests.gpu.upstream.table import read, render
 

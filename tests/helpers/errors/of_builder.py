@@ -178,7 +178,9 @@ def child_lost(stage: Stage) -> object:
     stage.write("mine.py", "import os\nos.kill(os.getpid(), 9)\n")
     settings = {"target": str(SM90A), "search": [str(stage.folder)], "closure": _closure(stage).to_json()}
     environment = child_environment(os.environ, target=SM90A)
-    child = ChildProcess("describer_main", name="describing process", settings=settings, environment=environment)
+    child = ChildProcess(
+        "precast.build.child.describer_main", name="describing process", settings=settings, environment=environment
+    )
     try:
         child.send(Message({"describe": [{"op": "mine.norm", "source": "mine:norm"}]}))
         return child.receive(60)

@@ -35,8 +35,11 @@ _IMPORTED = (
     "torch", "tvm_ffi", "typer", "typing_extensions", "usercustomize", "yaml", "zstandard",
 )  # fmt: skip
 _FORKED = {  # what is imported before each of them is forked
-    **dict.fromkeys(("worker_main", "describer_main", "rehearser_main"), (COMPILER,)),
-    "attached.program_main": (COMPILER, "torch._dynamo"),
+    **dict.fromkeys(
+        ("precast.build.child.worker_main", "precast.build.child.describer_main", "precast.build.child.rehearser_main"),
+        (COMPILER,),
+    ),
+    "precast.attach.builder.child.program_main": (COMPILER, "torch._dynamo"),
 }
 _start_process = child_process.start_process
 _servers: list[subprocess.Popen[bytes]] = []  # kept, since Popen warns where one is given up
@@ -128,7 +131,7 @@ def start_child(
             theirs.callback(os.close, descriptor)
         wanted = max(3, reply)
         request = Request(
-            call=f"precast.build.child.{module}:main",
+            call=f"{module}:main",
             arguments=("--reply-fd", str(wanted)),
             environment=dict(environment),
             folder=os.getcwd(),

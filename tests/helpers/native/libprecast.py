@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.build.native import libprecast as libprecast_module
-from precast.build.native.frozen_table import freeze, write_table
-from precast.build.native.libprecast import COMPILE, HEADER, compile_sources, sources, write_library
-from precast.build.native.tables import tables
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.candidate import Request
+from precast.native import libprecast as libprecast_module
+from precast.native.frozen_table import freeze, write_table
+from precast.native.libprecast import COMPILE, HEADER, compile_sources, sources, write_library
+from precast.native.tables import tables
 from tests.helpers.caches import NATIVE, ffi_folder
 from tests.helpers.native.compiled import kept
 

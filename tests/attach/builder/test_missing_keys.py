@@ -1,0 +1,52 @@
+"""Missing keys: what a cache or a recording holds for one target, as the loader would serve it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from precast.attach.builder.missing_keys import held_as, kernels_of, missing_of
+from precast.attach.builder.recorded_manifest import manifest_of
+from precast.attach.library import declare
+from precast.attach.recordings.provenance import FACTS
+from precast.attach.recordings.recording import Recorded
+from precast.loader.contract.format.target import Target
+from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache
+from tests.helpers.caches import Native
+
+FUNCTION = f"{PACKAGE}.kernels:compiled"
+HERE, OTHER = Target.parse("sm_90a"), Target.parse("sm_100a")
+
+
+def facts(source: str) -> dict[str, object]:
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return {FACTS: {"variables": {"OF_THE_SERVER": "1"}, "packages": {}, "modules": {f"{PACKAGE}.kernels": digest}}}
+
+
+@pytest.fixture
+def requested(installed: Path) -> Recorded:
+    """A key of the installed library."""
+    declare(MINE)
+    config = {name: value for name, value in key_of({"n": 1}).items() if name != "dsl_version"}
+    return Recorded(library="mine", compile=FUNCTION, config=config)
+
+
+def test_a_kernel_for_another_target_is_not_held(native: Native, tmp_path: Path, requested: Recorded) -> None:
+    path = write_cache(native, tmp_path / "cache", FUNCTION, [key_of({"n": 1})])
+    assert missing_of([requested], [*kernels_of(path, HERE)]) == []
+    assert missing_of([requested], [*kernels_of(path, OTHER)]) == [requested]
+    manifest = tmp_path / "recorded.yaml"
+    manifest.write_text(manifest_of([requested], name="mine", targets=["sm_90a"]))
+    assert [*kernels_of(manifest, HERE)] == [held_as(requested)]
+    assert [*kernels_of(manifest, OTHER)] == []
+
+
+def test_a_kernel_of_other_sources_is_not_held(
+    native: Native, installed: Path, tmp_path: Path, requested: Recorded
+) -> None:
+    source = (installed / PACKAGE / "kernels.py").read_text()
+    for text, missing in ((source, []), (f"{source}# patched", [requested])):
+        path = write_cache(native, tmp_path / str(len(text)), FUNCTION, [key_of({"n": 1})], provenance=facts(text))
+        assert missing_of([requested], [*kernels_of(path, HERE)]) == missing
