@@ -1,5 +1,6 @@
-"""Faults planted at random in kernels of caches, and how many of them the emulator finds.
+"""Faults in kernels, and how many of them the emulator finds: planted at random in those of caches, or written.
 
+    python benchmarks/emulation_faults.py
     precast build benchmarks/emulation_faults.yaml --keep ptx -o .work/faults
     python benchmarks/emulation_faults.py .work/faults --faults 60 --seed 1
     python benchmarks/emulation_faults.py .work/faults --unchanged --seeds 50
@@ -9,6 +10,9 @@ executed, is chosen at random: it is dropped, its address or expected bytes are 
 inverted. The variant is then verified by emulation as by ``precast verify --emulate``. A fault is found if a check
 fails. One that is not is printed with its line, to be looked at: a wait that never blocks with these sizes, or an
 initialisation that nothing uses, changes nothing.
+
+Without a cache, the small kernels of tests/helpers/emulator/twins run as ``precast verify --emulate`` runs one: each
+right one must pass, however suspicious it looks, and each wrong twin of it must be found.
 
 With --unchanged nothing is planted: every check must pass. Exits with 1 where one does not, or under 90% are found.
 """
@@ -26,6 +30,8 @@ from pathlib import Path
 
 from emulation_mutations import Mutation, mutations, one_of
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' helpers
+
 from precast.build.store.store import Store, default_store
 from precast.build.verification.emulations import EmulationOptions, Emulations, schedules
 from precast.build.verification.kept_ptx import KeptPtx
@@ -34,6 +40,8 @@ from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.launching.cases import Selected, selected
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
+from tests.helpers.emulator.synchronisation import RIGHT, find
+from tests.helpers.emulator.twins import KERNELS
 
 _NEEDED = 0.9
 _ATTEMPTS = 40  # statements that are tried until one is executed
@@ -107,14 +115,16 @@ class Place:
 def main() -> int:
     """Plant faults, or run unchanged kernels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("caches", nargs="+", type=Path)
+    parser.add_argument("caches", nargs="*", type=Path)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=2, help="random schedules of each check")
+    parser.add_argument("--seeds", type=int, default=2, help="random schedules of each check; without a cache, 1")
     parser.add_argument("--most", type=int, default=1 << 18, help="elements of a problem")
     parser.add_argument("--store", type=Path, help="the store that has the PTX, if the caches do not")
     parser.add_argument("--unchanged", action="store_true")
     arguments = parser.parse_args()
+    if not arguments.caches:
+        return written(2 + 1)  # in order with two fills, and in one random order
     options = EmulationOptions(schedules=schedules(arguments.seeds), most=arguments.most)
     with ExitStack() as processes:
         store = Store(arguments.store or default_store())
@@ -178,6 +188,23 @@ def plant(families: dict[str, list[Place]], count: int, seed: int) -> int:
         print(f"{line}\n   {' '.join(fault.split())[:200] or 'NOT FOUND'}", flush=True)
     report(found, planted, missed)
     return int(found < _NEEDED * planted)
+
+
+def written(runs: int) -> int:
+    """Run the small kernels and their wrong twins, each so often, until something is found."""
+    found, missed, alarms = 0, 0, 0
+    for name, kernel in KERNELS.items():
+        if (kind := find(kernel, RIGHT, runs)[0]) != "nothing":
+            alarms += 1
+            print(f"false alarm: {name}: {kind}", flush=True)
+        for twin in kernel.twins:
+            kind = find(kernel, twin, runs)[0]
+            found += kind != "nothing"
+            missed += kind == "nothing"
+            if kind == "nothing":
+                print(f"not found: {name}: {twin.name}", flush=True)
+    print(f"{found} of {found + missed} found, {alarms} false alarms of {len(KERNELS)} right kernels")
+    return int(missed + alarms > 0)
 
 
 def report(found: int, planted: int, missed: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from precast.emulator.errors import EmulationFault, SourceLine, Unsupported
 from precast.emulator.interpreter_library import InterpreterLibrary, find_library
 from precast.emulator.launch import DEFAULT, Launch, Memory, Options
-from precast.emulator.limits import launch_problem
+from precast.emulator.limits import launch_problem, resident_blocks
 from precast.emulator.program import Program, make_program
 from precast.emulator.ptx.module import Function, Module
 from precast.emulator.ptx.reader import read_module
@@ -84,8 +84,15 @@ class Emulator:
         for structure, launch, program in zip(structures, launches, programs, strict=False):
             self._fill(structure, launch, program, memory, kept)
             structure.multiprocessors = options.multiprocessors
+            structure.resident = resident_blocks(
+                launch,
+                self._kernels[launch.kernel][0].target,
+                program.structure.dynamic_offset,
+                options.multiprocessors,
+                options.clusters,
+            )
         schedule = ScheduleStructure(
-            options.seed, options.delay, options.check_races, options.limit, options.multiprocessors
+            options.seed, options.delay, options.check_races, options.limit, options.multiprocessors, options.fill
         )
         counted, fault = CountsStructure(), FaultStructure()
         failed = self.library.library.precast_run(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+_NAN = 0x7FFF7FFF  # as float32, and twice as bfloat16 or float16
 _ALIGN = 256  # that of memory of cudaMalloc; parameters need 64, for tensor maps
 
 
@@ -70,6 +72,7 @@ class Launch:
     ``shared`` is dynamic shared memory in bytes.
     ``overlap`` is programmatic dependent launch: the grid may begin before the one before it has ended. Launches of one
     ``device`` are in order; those of several are there at once, as the ranks of a collective.
+    ``registers`` are those of a thread, which its machine code decides; 0 where they are not known.
     """
 
     kernel: str
@@ -80,6 +83,7 @@ class Launch:
     shared: int = 0
     overlap: bool = False
     device: int = 0
+    registers: int = 0
     parameters: tuple[bytes | int | Memory, ...] = ()
 
 
@@ -99,6 +103,11 @@ class Options:
         The most warp instructions of a call; 0: any number.
     multiprocessors
         How many the emulated GPU has.
+    clusters
+        How many clusters of a size it runs at once, by the size, as far as that is known.
+    fill
+        Two words that registers and memory hold before they are written, in no regular order. By default both are NaN
+        in every floating type. An output that differs with another fill depends on what was never written.
     """
 
     seed: int = 0
@@ -106,6 +115,8 @@ class Options:
     check_races: bool = False
     limit: int = 0
     multiprocessors: int = 132
+    clusters: Mapping[int, int] = field(default_factory=dict, hash=False)
+    fill: tuple[int, int] = (_NAN, _NAN)
 
 
 DEFAULT = Options()

@@ -54,6 +54,7 @@ class ScheduleStructure(ctypes.Structure):
         ("check_races", c_uint32),
         ("limit", c_uint64),
         ("multiprocessors", c_uint32),
+        ("fill", c_uint32 * 2),
     )
 
 
@@ -73,6 +74,7 @@ class LaunchStructure(ctypes.Structure):
         ("multiprocessors", c_uint32),
         ("overlap", c_uint32),
         ("device", c_uint32),
+        ("resident", c_uint32),
     )
 
 

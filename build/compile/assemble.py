@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from precast.build.compile.outcome import Compiled
+from collections.abc import Mapping, Sequence
+
+from precast.build.compile.launch_limits import LaunchSizes, launch_problem, sizes_in, sizes_of
+from precast.build.compile.outcome import Compiled, Object
 from precast.build.errors import ObjectError, PlanError
+from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.linker import Linker
 from precast.build.link.toolchain import Toolchain
+from precast.build.rehearsal.calls import Caller
 from precast.build.rehearsal.derive import derive
 from precast.build.store.key import record_key
 from precast.build.store.record import Product, Record
+from precast.loader.contract.format.artifact import Resources
 from precast.loader.contract.format.target import Target
 
 # The compiler puts this text into the host code of a launch that needs more shared memory than there is, and no other.
@@ -34,11 +40,11 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                     f"{compiled_object.symbol} holds device code for {cubin.target}, not {compiled.variant.target}: "
                     f"{_advice(cubin.target, compiled.variant.target)}"
                 )
-        if _OVERSIZED in compiled_object.code:
-            raise ObjectError(
-                f"{compiled_object.symbol} needs more shared memory than a block of {compiled.variant.target} has: "
-                "use smaller tiles, fewer stages or a larger cluster"
-            )
+        resources = tuple(r for cubin in cubins for r in cubin.resources)
+        sizes = sizes_in(compiled_object.ptx.decode(errors="replace"))
+        if _OVERSIZED in compiled_object.code:  # by how much, a launch shows
+            sizes = _recorded_sizes(compiled_object, toolchain, cubins[0].code)
+        _check_limits(compiled_object, compiled.variant.target, resources, sizes)
         library = linker.link(compiled_object.code, compiled_object.symbol)
         rehearsed = "cubin" in compiled.variant.emit
         program, unlaunchable = None, ""
@@ -48,6 +54,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 program = derive(
                     toolchain, compiled_object.code, compiled_object.symbol, compiled_object.signature, codes
                 )
+                _check_limits(compiled_object, compiled.variant.target, resources, sizes_of(program))
             except PlanError as error:
                 unlaunchable = str(error)
         products.append(
@@ -57,7 +64,7 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
                 signature=compiled_object.signature,
                 target=compiled.variant.target,
                 host=library.host,
-                resources=tuple(r for cubin in cubins for r in cubin.resources),
+                resources=resources,
                 obj=compiled_object.code,
                 library=library.code,
                 cubins=tuple(cubin.code for cubin in cubins),
@@ -78,6 +85,31 @@ def assemble(compiled: Compiled, key: str, linker: Linker, toolchain: Toolchain)
         closed=compiled.closed,
         provenance=compiled.provenance,
     )
+
+
+def _check_limits(
+    compiled: Object, target: Target, resources: Sequence[Resources], sizes: Mapping[str, LaunchSizes]
+) -> None:
+    """Raise ObjectError, with what is used and what there is, for code that no GPU of the target launches."""
+    problem = launch_problem(resources, sizes, profile_of(target).facts)
+    if not problem and _OVERSIZED in compiled.code:
+        problem = "it uses more shared memory than a block has"
+    if problem:
+        raise ObjectError(
+            f"{compiled.symbol} cannot be launched on {target}: {problem}: use smaller tiles, fewer stages or a larger"
+            " cluster"
+        )
+
+
+def _recorded_sizes(compiled: Object, toolchain: Toolchain, cubin: bytes) -> dict[str, LaunchSizes]:
+    """The sizes of the launches of one call; none where its host code cannot be called without a GPU."""
+    try:
+        caller = Caller(toolchain, compiled.code, compiled.symbol, compiled.signature, cubin)
+        calls = caller.drawn("sizes", 1, tame=True)
+    except PlanError:
+        return {}
+    launches = [launch for call in calls for launch in call.recorded.launches]
+    return {each.kernel: LaunchSizes(block=each.block, cluster=each.cluster, shared=each.shared) for each in launches}
 
 
 def _advice(actual: Target, expected: Target) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import platform
@@ -32,7 +33,7 @@ from precast.loader.errors import FormatError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.evidence import EMULATION
 
-EMULATOR = 3  # raise it when the emulator finds more, or computes otherwise
+EMULATOR = 4  # raise it when the emulator finds more, or computes otherwise
 DELAYS = (200, 0, 5000)  # turns; with one alone, a fault may stay hidden that another shows
 MOST = 1 << 20  # elements of a problem
 _BUDGET = 1 << 25  # warp instructions of a variant: a few seconds
@@ -210,7 +211,9 @@ class Emulations:
 
 
 def compile_emulator() -> None:
-    """Compile the emulator's interpreter if it is not there yet; a ToolError says what to install."""
+    """Compile the emulator's interpreter if it is not there yet; a ToolError says what to install, torch included."""
+    if importlib.util.find_spec("torch") is None:
+        raise ToolError("torch is not installed, which makes the inputs: pip install 'precast[torch,emulate]'")
     try:
         from precast.emulator import EmulatorError, find_library
     except ImportError:

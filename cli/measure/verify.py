@@ -38,6 +38,7 @@ class Sanitizer(str, Enum):
 
     memcheck = "memcheck"
     racecheck = "racecheck"
+    synccheck = "synccheck"
 
 
 def command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from precast.kernels.authoring.verification.check import Check
     from precast.loader.resolve.cache import Cache
 
+_VARIANTS = 3  # of an op whose failures are printed
 _KEY = 12  # digits of a key that name an artifact
 
 
@@ -74,11 +75,11 @@ def _lines(
     smallest: Mapping[str, str] | None,
     run: Run,
 ) -> list[str]:
-    lines = [f"wrong: {result.name}: {text}" for result in done for text in result.outcome["failed"]]
+    lines = list(_wrong(done))
     if worst is not None and smallest is not None:
         lines += [f"smallest failing case: {worst[0].name}: {worst[1]}", f"to repeat it: {smallest['repeat']}"]
     runs_left_out = Counter(text for result in done for text in result.outcome["left_out"])
-    lines += [f"left out: {text} ({count(number, 'variant')})" for text, number in runs_left_out.items()]
+    lines += [f"not run: {text} ({count(number, 'variant')})" for text, number in runs_left_out.items()]
     opcodes = Counter(result.opcode or result.refused for result in results if result.refused)
     lines += [f"refused: {text} ({count(number, 'variant')})" for text, number in opcodes.items()]
     right = [result for result in done if not result.outcome["failed"]]
@@ -88,6 +89,19 @@ def _lines(
     wrong = f"{len(done) - len(right)} wrong, " if len(right) < len(done) else ""
     refused = f"{sum(opcodes.values())} refused, " if opcodes else ""
     return [*lines, f"{verified}, {earlier}{wrong}{refused}{sum(bool(r.left_out) for r in results)} left out"]
+
+
+def _wrong(done: Sequence[Verified]) -> Iterator[str]:
+    """The first failure of each wrong variant, of few variants of an op: what is wrong with one is, with most."""
+    wrong = [result for result in done if result.outcome["failed"]]
+    for op in dict.fromkeys(result.op for result in wrong):
+        mine = [result for result in wrong if result.op == op]
+        for result in mine[:_VARIANTS]:
+            first, *others = result.outcome["failed"]
+            more = f" ({count(len(others), 'more failure')})" if others else ""
+            yield f"wrong: {result.name}: {first}{more}"
+        if rest := len(mine[_VARIANTS:]):
+            yield f"wrong: {count(rest, 'more variant')} of {op}; --json has all failures"
 
 
 def _case(result: Verified) -> ReportedCase:

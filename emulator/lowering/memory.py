@@ -25,6 +25,7 @@ SPACES = {
     "const": GLOBAL,
 }
 STRONG = 1 << 8
+READ_ONLY = 1 << 13
 ORDERS = {"relaxed": 0, "acquire": 1, "release": 2, "acq_rel": 3}
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 TYPES = {f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)} | {"f32": 32, "f64": 64, "b128": 128}
@@ -67,8 +68,8 @@ def load(to: Lowering) -> None:
     m = to.modifiers
     kind = m.type(*TYPES)
     count = int((m.option("v2", "v4", "v8") or "v1")[1:])
-    m.take("nc")
-    flags = take_order(m)
+    read_only = m.take("nc")
+    flags = take_order(m) | (READ_ONLY if read_only else 0)
     space = take_space(m)
     if take_hints(m):
         to.operands.pop()

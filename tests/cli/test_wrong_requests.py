@@ -101,7 +101,7 @@ def test_build_needs_a_manifest_that_can_be_read(folder: Path, capsys: pytest.Ca
         (["verify", "--junit", "none/report.xml"], "none/report.xml: name a file in a folder that exists"),
         (["verify", "--record", "--problem", "n=5"], "--record needs all problems"),
         (["verify", "--record", "--sanitizer", "memcheck"], "--record needs all problems"),
-        (["verify", "--sanitizer", "synccheck"], "'synccheck' is not one of 'memcheck', 'racecheck'"),
+        (["verify", "--sanitizer", "initcheck"], "'initcheck' is not one of 'memcheck', 'racecheck', 'synccheck'"),
         *(
             (["verify", "--problem", problem], "is not a problem: write each name once with its size")
             for problem in ("m", "m=", "=4", "m=4,", "m=-1", "m=4.5", "m=4,m=5", f"m={'9' * 5000}", "m=²")

@@ -33,6 +33,7 @@ KB = 1024
         ({"grid": (1, 70_000, 1)}, "a grid of 1 x 70000 x 1 blocks"),
         ({"grid": (34, 1, 1), "cluster": (17, 1, 1)}, "a cluster of 17 x 1 x 1 blocks"),
         ({"cluster": (3, 1, 1)}, "cannot be divided into clusters"),
+        ({"block": (1024, 1, 1), "registers": 72}, "1024 threads with 72 registers each are launched in a block"),
         ({"shared": 227 * KB}, r"233472 bytes of shared memory are requested, and 232448 are the most of sm_90a"),
     ],
 )
@@ -51,7 +52,11 @@ def test_shared_memory_is_that_of_the_target(target: str, most: int) -> None:
 def test_the_builder_has_the_same_limits() -> None:
     """The table is written twice, since the emulator does not know the builder."""
     from precast.build.gpu.gpu_table import TABLE
-    from precast.emulator.limits import _SHARED
+    from precast.emulator.limits import _MOST_RESIDENT, _RESIDENT, _SHARED
 
     for (major, minor), facts in TABLE.items():
-        assert facts["max_shared_memory_per_block_optin"].value == _SHARED[10 * major + minor] * KB
+        number = 10 * major + minor
+        assert facts["max_shared_memory_per_block_optin"].value == _SHARED[number] * KB
+        assert facts["max_shared_memory_per_multiprocessor"].value == (_SHARED[number] + 1) * KB
+        names = ("max_threads_per_multiprocessor", "max_blocks_per_multiprocessor")
+        assert tuple(facts[name].value for name in names) == _RESIDENT.get(number, _MOST_RESIDENT)

@@ -128,11 +128,11 @@ def test_a_table_of_jumps() -> None:
             "setp.lt.u32 %p1, %r1, 4; @%p1 bra A; vote.sync.any.pred %p2, 1, -1; bra B; "
             "A: vote.sync.all.pred %p2, 1, -1; B:"
         ),
-         "hang", "in parts"),
+         "divergence", "must execute the same instruction"),
     ],
 )  # fmt: skip
 def test_members_that_do_not_come(body: str, kind: str, text: str) -> None:
-    """A fault, or a hang with where the lanes wait."""
+    """A fault, with where the lanes wait."""
     with pytest.raises(EmulationFault, match=text) as caught:
         lanes(body)
     assert caught.value.kind == kind

@@ -66,13 +66,16 @@ class EmulatedKernel(Kernel):
         super().__init__(op, artifact, self._run, lambda: machine)
         self._parts = (op, artifact, host, emulator)
         self._host, self._emulator = host, emulator
+        self._registers = {used.kernel: used.registers for used in artifact.resources}
         self.options = options
         self._written = written
         self.spent = spent or Spent()
 
     def under(self, schedule: Schedule) -> EmulatedKernel:
-        """The same kernel with its warps in another order."""
+        """The same kernel with its warps in another order, and with other values where nothing is written yet."""
         options = replace(self.options, seed=schedule.seed, delay=schedule.delay, check_races=True)
+        if schedule.fill is not None:
+            options = replace(options, fill=schedule.fill)
         return EmulatedKernel(*self._parts, options, self._written, self.spent)
 
     @property
@@ -93,6 +96,7 @@ class EmulatedKernel(Kernel):
             if 0 in launch.grid:
                 sizes = " x ".join(map(str, launch.grid))
                 raise CallError(f"it launches {launch.kernel} with a grid of {sizes} blocks, which CUDA refuses")
+        launches = [replace(launch, registers=self._registers.get(launch.kernel, 0)) for launch in launches]
         try:
             result = self._emulator.run(launches, memory, self.options)
         except Unsupported as error:

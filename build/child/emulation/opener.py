@@ -13,7 +13,7 @@ from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.gpu.profile import profile_of
 from precast.emulator import Emulator, Options, Unsupported
 from precast.loader.contract.format.artifact import Artifact
-from precast.loader.machine.facts import ATTRIBUTES
+from precast.loader.machine.facts import ATTRIBUTES, CLUSTERS
 from precast.loader.resolve.cache import Cache
 
 _MULTIPROCESSORS = "multiprocessor_count"
@@ -45,7 +45,7 @@ class EmulatedOpener:
         emulator = Emulator([ptx])
         kernels = {r.kernel: [size for _, size in emulator.program(r.kernel).parameters] for r in artifact.resources}
         facts = numbers_of(artifact)
-        options = Options(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
+        options = _options(facts, limit)
         return EmulatedKernel(op, artifact, self._host_code(artifact, kernels, facts), emulator, options, written)
 
     def open_ranks(
@@ -70,7 +70,7 @@ class EmulatedOpener:
         for rank, artifact in enumerate(artifacts):
             sizes = {k: [s for _, s in emulator.program(ranked(k, rank)).parameters] for k in names[rank]}
             hosts.append(self._host_code(artifact, sizes, facts))
-        options = Options(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS])
+        options = _options(facts, limit)
         return EmulatedKernel(op, artifacts[0], RanksCode(hosts), emulator, options, written)
 
     def _host_code(self, artifact: Artifact, kernels: Mapping[str, list[int]], facts: Mapping[str, int]) -> HostCode:
@@ -84,6 +84,12 @@ class EmulatedOpener:
             library.write_bytes(code)
         attributes = {ATTRIBUTES[name]: value for name, value in facts.items() if name in ATTRIBUTES}
         return ObjectCode(self._runtime, library, artifact.symbol, artifact.signature, kernels, attributes)
+
+
+def _options(facts: Mapping[str, int], limit: int) -> Options:
+    """The GPU that is emulated, by its numbers."""
+    clusters = {int(name.removeprefix(CLUSTERS)): most for name, most in facts.items() if name.startswith(CLUSTERS)}
+    return Options(check_races=True, limit=limit, multiprocessors=facts[_MULTIPROCESSORS], clusters=clusters)
 
 
 def numbers_of(artifact: Artifact) -> dict[str, int]:

@@ -7,6 +7,7 @@ OPERATION(bra) {
     Group group;
     group.pc = warp.now.pc + 1;
     group.mask = stay;
+    group.effect = warp.now.effect;
     warp.others.push_back(group);
     warp.now.mask = active;
   }
@@ -24,6 +25,7 @@ OPERATION(brx) {
     Group group;
     group.pc = pc;
     group.mask = mask;
+    group.effect = warp.now.effect;
     warp.others.push_back(group);
   };
   if (stay) part(warp.now.pc + 1, stay);
@@ -49,6 +51,7 @@ OPERATION(brx) {
 
 OPERATION(exit) {
   warp.exited |= active;
+  EACH_LANE(lane) warp.effects[lane] = warp.now.effect;
   warp.now.mask &= ~active;
   ++machine.changes;
   if (!warp.now.mask) return Outcome::Ended;
@@ -59,3 +62,21 @@ OPERATION(exit) {
 OPERATION(trap) { throw Fault(fault::TRAP, "the kernel executes trap", u32(__builtin_ctz(active))); }
 OPERATION(nothing) { return Outcome::Next; }
 OPERATION(nanosleep) { return Outcome::Yield; }
+
+bool may_reach(const Program &program, u32 from, u32 to) {
+  std::vector<bool> seen(program.instructions);
+  std::vector<u32> pending{from};
+  while (!pending.empty()) {
+    const u32 at = pending.back();
+    pending.pop_back();
+    if (at >= program.instructions || seen[at]) continue;
+    if (at == to) return true;
+    seen[at] = true;
+    const Insn &insn = program.code[at];
+    const bool jumps = insn.run == bra_operation, chooses = insn.run == brx_operation;
+    if (jumps) pending.push_back(u32(insn.immediate));
+    for (s32 i = 0; chooses && i < insn.a[2]; ++i) pending.push_back(u32(program.pool[insn.a[1] + i]));
+    if (insn.guard >= 0 || !(jumps || chooses || insn.run == exit_operation)) pending.push_back(at + 1);
+  }
+  return false;
+}

@@ -48,7 +48,8 @@ bool together(Machine &, Warp &warp, u32 members, u32 active) {
   if (const u32 skipping = needed & warp.now.mask & ~active)
     throw Fault(fault::DIVERGENCE, "lanes " + hex(skipping) + " are members and do not execute it: its guard is false",
                 u32(__builtin_ctz(skipping)));
-  return !(needed & ~warp.now.mask);
+  warp.now.parted = needed & ~warp.now.mask;
+  return !warp.now.parted;
 }
 
 // Instructions of the running group, until it jumps while lanes are apart, reaches `stop`, is blocked, or has spent

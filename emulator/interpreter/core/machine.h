@@ -29,6 +29,7 @@ public:
   Warp *current() { return current_; }                                    // null while delayed effects happen
   u32 line_of(const Warp &warp) const;                                    // of the instruction under way
   bool earlier_grids_ended(const Grid &grid) const;                       // griddepcontrol.wait may go on
+  void let_others_run(Warp &warp);                                        // with a seed, after it has taken a lock
 
 private:
   enum class Turn { Spent, Polled, Blocked, Done };
@@ -42,6 +43,7 @@ private:
   void end_clusters();
   void find_way_out(bool moved);
   [[noreturn]] void hang();
+  void check_parted();
   // residency.cpp
   bool may_begin(u32 number, bool stuck) const;
   void start_grids(bool stuck);
@@ -66,6 +68,9 @@ private:
   bool ended_some_ = false;
   Warp *current_ = nullptr;
 };
+
+// Whether a thread that is at one instruction may come to another one.
+bool may_reach(const Program &program, u32 from, u32 to);
 
 // What an instruction of a whole warp needs: all lanes of `members` that have not exited in one group. If some are
 // elsewhere, the group waits for them (Blocked). `active` are the lanes for which the guard holds: a Fault if a member

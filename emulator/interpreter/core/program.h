@@ -128,12 +128,22 @@ struct Range { // memory that a launch may touch
   const char *name;
 };
 
+// What registers and memory hold before they are written: two words in no regular order, or one, if they are equal.
+struct Unwritten {
+  u32 words[2];
+  u32 of(u64 place) const { return words[u32(place) * 0x9e3779b1u >> 31]; }
+  void put(u32 *to, u64 count) const {
+    for (u64 i = 0; i < count; ++i) to[i] = of(i);
+  }
+};
+
 struct Schedule {      // how asynchronous things are ordered
   u64 seed;            // 0: in program order, and all asynchronous effects at once
   u32 delay;           // with a seed: effects come up to so many turns later
   u32 check_races;     // whether happens-before is checked
   u64 limit;           // of warp instructions of one launch; 0: none
   u32 multiprocessors; // of the GPU that is emulated
+  Unwritten fill;
 };
 
 struct Launch {
@@ -147,6 +157,7 @@ struct Launch {
   u32 multiprocessors; // of the GPU: as in Schedule
   u32 overlap;         // programmatic dependent launch: it may begin before the launch before it has ended
   u32 device;          // launches of one device are in order, those of several at once
+  u32 resident;        // as many of its blocks may be on the GPU at once
 };
 
 struct Counts {

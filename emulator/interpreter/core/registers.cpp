@@ -133,7 +133,7 @@ void set_constant(Warp &warp, const Block &block, const Launch &launch, const Co
 }
 } // namespace
 
-void set_registers(Block &block, const Launch &launch) {
+void set_registers(Block &block, const Launch &launch, const Unwritten &fill) {
   const Program &program = *launch.program;
   auto address = reinterpret_cast<uintptr_t>(block.registers.data());
   u32 *registers = reinterpret_cast<u32 *>((address + 63) & ~uintptr_t(63));
@@ -147,7 +147,7 @@ void set_registers(Block &block, const Launch &launch) {
         set_constant(*warp, block, launch, constant);
     }
     for (u32 i = 0; i < program.poisoned_count; ++i)
-      std::fill_n(warp->registers + program.poisoned[2 * i], program.poisoned[2 * i + 1], POISON);
+      std::fill_n(warp->registers + program.poisoned[2 * i], program.poisoned[2 * i + 1], fill.of(i));
   }
   block.prepared = &launch;
 }

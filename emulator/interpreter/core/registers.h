@@ -2,4 +2,4 @@
 #pragma once
 #include "state.h"
 
-void set_registers(Block &block, const Launch &launch);
+void set_registers(Block &block, const Launch &launch, const Unwritten &fill);

@@ -14,9 +14,6 @@ Block::Block() : effects(std::make_unique<Effects>()) {}
 Block::~Block() = default;
 
 namespace {
-constexpr u32 THREADS_OF_A_MULTIPROCESSOR = 2048, BLOCKS_OF_A_MULTIPROCESSOR = 32,
-              SHARED_OF_A_MULTIPROCESSOR = 228 << 10;
-
 u32 blocks_of(const u32 (&size)[3]) { return size[0] * size[1] * size[2]; }
 // The clusters of a launch, the largest of them where there are two sizes.
 const u32 (&largest(const Launch &launch))[3] { return launch.preferred[0] ? launch.preferred : launch.cluster; }
@@ -54,16 +51,16 @@ void begin_warp(Warp &warp, const Launch &launch, Races *races) {
   warp.now.mask = ~warp.exited;
   warp.others.clear();
   warp.done = warp.spun = warp.cluster_arrived = false;
-  warp.cluster_phase = 0;
+  warp.cluster_phase = warp.resumes = warp.locks = 0;
+  std::fill(std::begin(warp.effects), std::end(warp.effects), 0);
   *warp.async = AsyncState();
   if (races) warp.agent = races->warp_begins(warp);
 }
 
 void begin_block(Machine &machine, Block &block, const Launch &launch) {
   block.shared.resize(shared_of(launch));
-  auto *words = reinterpret_cast<u32 *>(block.shared.data());
-  std::fill(words, words + block.shared.size() / 4, POISON);
-  std::fill_n(block.local.data(), block.local.size(), u8(0x7f));
+  machine.schedule.fill.put(reinterpret_cast<u32 *>(block.shared.data()), block.shared.size() / 4);
+  machine.schedule.fill.put(reinterpret_cast<u32 *>(block.local.data()), block.local.size() / 4);
   block.tensor_memory.clear();
   block.column_taken.clear();
   for (NamedBarrier &barrier : block.barriers) barrier = NamedBarrier{};
@@ -75,7 +72,7 @@ void begin_block(Machine &machine, Block &block, const Launch &launch) {
   block.pairing = nullptr;
   block.live = u32(block.warps.size());
   *block.effects = Effects();
-  set_registers(block, launch);
+  set_registers(block, launch, machine.schedule.fill);
   for (auto &warp : block.warps) begin_warp(*warp, launch, machine.races());
 }
 // Where number n of clusters of one size stands that fill a box of blocks, from a first block on.
@@ -143,11 +140,7 @@ void Machine::start_grids(bool stuck) {
 }
 
 bool Machine::has_room(const Grid &grid) const {
-  const Launch &launch = *grid.launch;
-  const u32 threads = std::max(threads_of(launch), 1u);
-  const u32 each = std::max(1u, std::min({THREADS_OF_A_MULTIPROCESSOR / threads, BLOCKS_OF_A_MULTIPROCESSOR,
-                                          SHARED_OF_A_MULTIPROCESSOR / shared_of(launch)}));
-  return resident_blocks_ + blocks_of(largest(launch)) <= schedule.multiprocessors * each * devices_;
+  return resident_blocks_ + blocks_of(largest(*grid.launch)) <= grid.launch->resident * devices_;
 }
 
 // As many clusters as are wanted, or as many again where all others wait; whether one began.

@@ -82,6 +82,7 @@ Machine::Turn Machine::turn_of(Warp &warp, u64 budget) {
     block.started = true;
     ++changes;
   }
+  if (turn < warp.resumes) return Turn::Spent;
   current_ = &warp;
   warp.polled.count = 0;
   const u64 before = counts.instructions;
@@ -163,7 +164,38 @@ void Machine::find_way_out(bool moved) {
   if (!moved || counts.instructions - instructions_at_change_ > SPINNING_INSTRUCTIONS) hang();
 }
 
+// A warp that has taken a lock lets others run long enough to take theirs: where two are taken in opposite orders, each
+// warp then waits for the other one. More clusters than one have to be there.
+void Machine::let_others_run(Warp &warp) {
+  constexpr u32 TIMES = 4, TURNS = 256, CLUSTERS = 4;
+  if (warp.locks == TIMES) return;
+  ++warp.locks;
+  warp.resumes = turn + TURNS + 2 * schedule.delay;
+  wanted_clusters_ = std::max(wanted_clusters_, CLUSTERS);
+}
+
+// Lanes of a warp that wait for each other, at several instructions.
+void Machine::check_parted() {
+  for (Warp *warp : live_) {
+    if (warp->done || warp->others.empty()) continue;
+    std::vector<Group> groups = warp->others;
+    groups.push_back(warp->now);
+    if (!std::all_of(groups.begin(), groups.end(), [](const Group &group) { return group.parted; })) continue;
+    const Group &group = groups.back(), &other = groups[0];
+    const s32 *lines = warp->block->cluster->grid->launch->program->lines;
+    Fault fault(fault::DIVERGENCE,
+                "lanes " + hex(group.mask) + " wait for lanes " + hex(other.mask) + ", which are at line " +
+                    std::to_string(lines[other.pc]) + ": all lanes of the warp must execute the same instruction",
+                u32(__builtin_ctz(group.mask)));
+    fault.line = u32(lines[group.pc]);
+    fault.other_line = u32(lines[other.pc]);
+    current_ = warp;
+    throw fault;
+  }
+}
+
 void Machine::hang() {
+  check_parted();
   std::string text;
   u32 listed = 0, waiting = 0;
   for (Warp *warp : live_) {

@@ -7,7 +7,7 @@
 
 #include "program.h"
 
-constexpr u32 POISON = 0x7fff7fffu;       // a NaN as float32, and two as bfloat16 or float16
+constexpr u32 POISON = 0x7fff7fffu;       // what a special register holds that the emulator does not know
 constexpr u32 SHARED_BASE = 1024;         // the first kilobyte of shared memory belongs to the system
 constexpr u32 RANK_SHIFT = 24;            // an address of shared memory has the block's rank in the cluster from here
 constexpr u64 SHARED_WINDOW = 1ull << 60; // where shared memory is among generic addresses; local memory is above
@@ -18,8 +18,10 @@ constexpr u32 NAMED_BARRIERS = 16;
 struct Group { // lanes of a warp at one instruction
   u32 pc = 0;
   u32 mask = ALL_LANES;
-  bool waits = false; // it was tried since the warp's turn began, and is blocked
-  s32 barrier = -1;   // the named barrier at which it waits
+  bool waits = false;  // it was tried since the warp's turn began, and is blocked
+  bool parted = false; // it is blocked, since other lanes of the warp must come to its instruction
+  u32 effect = 0;      // the instruction that wrote memory last, + 1
+  s32 barrier = -1;    // the named barrier at which it waits
   u64 barrier_phase = 0;
 };
 
@@ -46,7 +48,10 @@ struct Warp {
   const Insn *code = nullptr;
   Group now; // that runs; its program counter is that of the instruction under way
   std::vector<Group> others;
-  u32 exited = 0; // lanes; also those that the block does not have
+  u32 exited = 0;          // lanes; also those that the block does not have
+  u32 effects[LANES] = {}; // of each lane that has exited: as in its group
+  u64 resumes = 0;         // the turn from which it goes on after it has taken a lock
+  u32 locks = 0;           // how often it has waited so
   bool done = false;
   bool spun = false; // its last turn was spent while lanes were apart
   u64 turns = 0;

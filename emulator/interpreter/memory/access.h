@@ -6,6 +6,7 @@
 // registers of the values in the pool. The offset is in `immediate`.
 constexpr s32 SPACE_MASK = 0xff;
 constexpr s32 STRONG = 1 << 8;                   // .relaxed, .volatile and what is stronger: it may race with its like
+constexpr s32 READ_ONLY = 1 << 13;               // .nc
 constexpr s32 ORDER_SHIFT = 9, SCOPE_SHIFT = 11; // two bits each: Order and Scope of sync/races.h
 
 inline Space space_of(s32 flags) { return Space(flags & SPACE_MASK); }

@@ -1,7 +1,8 @@
 // atom and red: what each active lane does to memory, one lane after the other.
 //
 // a[0], a[1]: the address; a[2]: space and flags; a[3], a[4]: the targets in the pool (-1: red); a[5], a[6]: the
-// sources. Vectors have as many as elements; compare-and-swap has what is compared, then what is written.
+// sources. Vectors have as many as elements; compare-and-swap has what is compared, then what is written. With `locks`
+// a kernel may take a lock by it.
 #include <cstring>
 
 #include "../scalar/elementwise.h"
@@ -17,7 +18,7 @@ template <class T> T read(const u8 *place) {
 
 // `f` takes the old value, the lane's sources from an element on, and gives the new one. `Raw` is the type in memory.
 template <class Raw, class F>
-Outcome atomic(Machine &machine, Warp &warp, const Insn &insn, u32 active, u32 elements, F f) {
+Outcome atomic(Machine &machine, Warp &warp, const Insn &insn, u32 active, u32 elements, F f, bool locks = false) {
   using Word = WordOf<Raw>;
   u64 addresses[LANES];
   addresses_of(warp, insn, addresses);
@@ -42,7 +43,9 @@ Outcome atomic(Machine &machine, Warp &warp, const Insn &insn, u32 active, u32 e
   }
   if (changed) {
     ++machine.changes;
-    return Outcome::Next;
+    if (!locks || !machine.adversarial()) return Outcome::Next;
+    machine.let_others_run(warp);
+    return Outcome::Yield;
   }
   const u64 first = addresses[u32(__builtin_ctz(active))];
   return warp.polled.again(first) ? Outcome::Yield : Outcome::Next;
@@ -77,8 +80,8 @@ ATOMIC2(or_32, u32, a | b)
 ATOMIC2(or_64, u64, a | b)
 ATOMIC2(xor_32, u32, a ^ b)
 ATOMIC2(xor_64, u64, a ^ b)
-ATOMIC2(exch_32, u32, (void(a), b))
-ATOMIC2(exch_64, u64, (void(a), b))
+ATOMIC(exch_32, u32, [](u32, auto source) { return source(0); }, true)
+ATOMIC(exch_64, u64, [](u64, auto source) { return source(0); }, true)
 ATOMIC2(inc_u32, u32, a >= b ? 0 : a + 1)
 ATOMIC2(dec_u32, u32, a == 0 || a > b ? b : a - 1)
 ATOMIC2(min_u32, u32, a < b ? a : b)
@@ -89,9 +92,9 @@ ATOMIC2(min_u64, u64, a < b ? a : b)
 ATOMIC2(max_u64, u64, a > b ? a : b)
 ATOMIC2(min_s64, s64, a < b ? a : b)
 ATOMIC2(max_s64, s64, a > b ? a : b)
-ATOMIC(cas_16, u16, [](u16 old, auto source) { return old == source(0) ? source(1) : old; })
-ATOMIC(cas_32, u32, [](u32 old, auto source) { return old == source(0) ? source(1) : old; })
-ATOMIC(cas_64, u64, [](u64 old, auto source) { return old == source(0) ? source(1) : old; })
+ATOMIC(cas_16, u16, [](u16 old, auto source) { return old == source(0) ? source(1) : old; }, true)
+ATOMIC(cas_32, u32, [](u32 old, auto source) { return old == source(0) ? source(1) : old; }, true)
+ATOMIC(cas_64, u64, [](u64 old, auto source) { return old == source(0) ? source(1) : old; }, true)
 
 OPERATION(atom_add_f32) {
   const u32 elements = u32(insn.a[6]);

@@ -24,8 +24,8 @@ template <class T, class R> Outcome load(Machine &machine, Warp &warp, const Ins
   const u32 count = u32(insn.a[4]);
   const s32 *targets = machine.grid_of(warp).launch->program->pool + insn.a[3];
   u8 *places[LANES];
-  machine.memory().all(warp, space, addresses, u32(sizeof(T)) * count, strong ? Access::StrongRead : Access::Read,
-                       active, places);
+  const Access access = strong ? Access::StrongRead : insn.a[2] & READ_ONLY ? Access::ReadOnly : Access::Read;
+  machine.memory().all(warp, space, addresses, u32(sizeof(T)) * count, access, active, places);
   for (u32 i = 0; i < count; ++i) {
     if (targets[i] < 0) continue;
     R *target = reinterpret_cast<R *>(warp.word(targets[i]));

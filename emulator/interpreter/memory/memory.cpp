@@ -195,6 +195,7 @@ bool Memory::quick(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 b
 
 void Memory::all(Warp &warp, Space space, const u64 (&addresses)[LANES], u32 bytes, Access access, u32 active,
                  u8 *(&places)[LANES]) {
+  if (writes(access)) warp.now.effect = warp.now.pc + 1;
   if (quick(warp, space, addresses, bytes, access, active, places)) return;
   EACH_LANE(lane) places[lane] = at(warp, space, addresses[lane], bytes, access, lane);
 }

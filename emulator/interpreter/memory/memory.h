@@ -3,7 +3,14 @@
 #include "../core/machine.h"
 
 enum class Space : s32 { Generic, Global, Shared, Parameter, Local };
-enum class Access : u8 { Read, Write, Atomic, StrongRead }; // the last two may meet each other unordered
+enum class Access : u8 {
+  Read,
+  ReadOnly, // ld.global.nc: what nothing writes while the kernel runs
+  Write,
+  Atomic,
+  StrongRead // the last two may meet each other unordered
+};
+inline bool atomic(Access access) { return access == Access::Atomic || access == Access::StrongRead; }
 inline bool writes(Access access) { return access == Access::Write || access == Access::Atomic; }
 enum class Proxy : u8 {
   Generic,

@@ -21,12 +21,13 @@ struct Accessor { // who touches memory now
   Epoch write_in_order{}, read_in_order{}, read_from{}, read_to{};
 
   bool writes() const { return ::writes(access); }
-  bool atomic() const { return access != Access::Read && access != Access::Write; }
+  bool atomic() const { return ::atomic(access); }
   void visit(Cell &cell, u32 at, u32 size);
   bool may_be_redundant(const Epoch &before) const;
   bool in_order(const Epoch &before, bool wrote, bool &seen) const;
   void check(const Epoch &before, bool wrote, u32 at) const;
   void check_reads(const Epoch &reads, u32 at) const;
+  void check_constant(const Epoch &before, u32 at) const;
   void add_read(Cell &cell);
   Fault race(const Epoch &before, bool wrote, bool seen, u32 at) const;
 };
@@ -98,7 +99,20 @@ bool Accessor::may_be_redundant(const Epoch &before) const {
          before.proxy == Proxy::Generic && mine.proxy == Proxy::Generic && !state.is_operation_source(before);
 }
 
+// The cache of .nc loads does not see what the kernel writes, whatever is between.
+void Accessor::check_constant(const Epoch &before, u32 at) const {
+  if (state.clusters[before.cluster - 1]->grid != cluster.grid) return;
+  Fault fault(fault::RACE, "a read of " + std::string(memory) + " memory at " + hex(address + at) + " by " +
+                               state.describe(mine) + " with .nc, and a write by " + state.describe(before) +
+                               " at line " + std::to_string(before.line) +
+                               " of the same launch: .nc is for what the kernel does not write");
+  fault.line = mine.line;
+  fault.other_line = before.line;
+  throw fault;
+}
+
 void Accessor::visit(Cell &cell, u32 at, u32 size) {
+  if (access == Access::ReadOnly && !cell.write.nobody()) check_constant(cell.write, at);
   if (!cell.write.nobody() && !cell.write.same(write_in_order)) {
     bool seen = true;
     if (may_be_redundant(cell.write) && !in_order(cell.write, true, seen)) {
@@ -130,7 +144,7 @@ Accessor make(Races::State &state, Agent agent, Access access, Proxy proxy, u32 
   Epoch mine;
   mine.line = line;
   mine.proxy = proxy;
-  if (access != Access::Read && access != Access::Write) mine.marks = Epoch::ATOMIC;
+  if (atomic(access)) mine.marks = Epoch::ATOMIC;
   if (!Races::State::is_operation(agent)) {
     WarpClock &warp = state.warp(agent);
     warp.touched = true;
@@ -201,7 +215,7 @@ void Races::global(Agent agent, u64 address, u64 bytes, Access access, Proxy pro
 }
 
 void Races::lane(Warp &warp, Block &owner, u32 offset, u32 bytes, Access access, u32 lane) {
-  if (access != Access::Read && access != Access::Write) return;
+  if (atomic(access)) return;
   std::vector<LaneCell> &cells = state_->blocks[&owner].lanes;
   cells.resize((owner.shared.size() + 3) / 4);
   const LaneClock &clock = state_->warp(warp.agent).lanes;

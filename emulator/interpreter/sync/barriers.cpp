@@ -28,8 +28,34 @@ bool is_complete(const Block &block, const NamedBarrier &barrier) {
   return arrived + gone >= block.warps.size() * LANES;
 }
 
-bool try_complete(Machine &machine, const Block &block, NamedBarrier &barrier) {
+// Threads that are gone need not arrive. But one that wrote memory behind a barrier at which others wait now went past
+// it: `if t < n: sync_threads()`. A thread that returned early has not.
+void check_skipped(const Warp &mine, const Block &block, const NamedBarrier &barrier) {
+  const Program &program = *block.cluster->grid->launch->program;
+  for (const auto &warp : block.warps) {
+    const auto arrived = barrier.lanes.find(warp->index);
+    const bool came = arrived != barrier.lanes.end();
+    if (!came && barrier.expected != ALL_THREADS) continue;
+    u32 last = 0; // the instruction that was looked at
+    for (u32 gone = warp->exited & ~(came ? arrived->second : 0); gone; gone &= gone - 1) {
+      const u32 lane = u32(__builtin_ctz(gone)), effect = warp->effects[lane];
+      if (effect == last || effect == 0) continue;
+      last = effect;
+      if (!may_reach(program, mine.now.pc + 1, effect - 1)) continue;
+      Fault fault(fault::BARRIER,
+                  "lane " + std::to_string(lane) + " of warp " + std::to_string(warp->index) +
+                      " went past this barrier to line " + std::to_string(program.lines[effect - 1]) +
+                      " and ended, and others wait at it: all threads that it counts must execute it",
+                  lane);
+      fault.other_line = u32(program.lines[effect - 1]);
+      throw fault;
+    }
+  }
+}
+
+bool try_complete(Machine &machine, const Warp &mine, const Block &block, NamedBarrier &barrier) {
   if (!is_complete(block, barrier)) return false;
+  check_skipped(mine, block, barrier);
   barrier.result_and = barrier.votes_and;
   barrier.result_or = barrier.votes_or;
   barrier.result_count = barrier.votes_count;
@@ -95,6 +121,7 @@ Outcome pass(Machine &machine, Warp &warp, const Insn &insn, NamedBarrier &barri
   give_result(warp, insn, barrier, active);
   if (Races *races = machine.races()) races->acquire(warp.agent, key_of(barrier));
   warp.now.barrier = -1;
+  if (insn.a[1] < 0) warp.now.effect = 0; // what it wrote before was not behind a barrier that it goes past later
   return Outcome::Next;
 }
 } // namespace
@@ -108,14 +135,14 @@ OPERATION(BARRIER) {
   NamedBarrier &barrier = block.barriers[number];
   Group &group = warp.now;
   if (group.barrier == s32(number)) {
-    if (barrier.phase == group.barrier_phase && !try_complete(machine, block, barrier)) return Outcome::Blocked;
+    if (barrier.phase == group.barrier_phase && !try_complete(machine, warp, block, barrier)) return Outcome::Blocked;
     return pass(machine, warp, insn, barrier, group.barrier_phase, active);
   }
   const auto what = What(insn.a[2]);
   if (insn.a[3] && !together(machine, warp, ALL_LANES, active)) return Outcome::Blocked;
   const u64 phase = barrier.phase;
   arrive(machine, warp, insn, barrier, active, lane);
-  const bool complete = try_complete(machine, block, barrier);
+  const bool complete = try_complete(machine, warp, block, barrier);
   if (what == Arrive) return Outcome::Next;
   if (complete) return pass(machine, warp, insn, barrier, phase, active);
   if (const u32 rest = group.mask & ~active) { // those whose guard is false go on

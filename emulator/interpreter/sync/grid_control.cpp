@@ -127,8 +127,8 @@ OPERATION(CLUSTER_FIRST_BLOCK) {
     const auto [low, high] = halves(warp, insn.a[0], lane);
     // Kernels read it before they look whether a cluster was canceled; it is then undefined.
     const bool canceled = high >> 32 & 1;
-    const u32 first[3] = {canceled ? u32(low) : POISON, canceled ? u32(low >> 32) : POISON,
-                          canceled ? u32(high) : POISON};
+    const u32 none = machine.schedule.fill.of(0);
+    const u32 first[3] = {canceled ? u32(low) : none, canceled ? u32(low >> 32) : none, canceled ? u32(high) : none};
     for (int i = 0; i < 3; ++i)
       if (insn.a[1 + i] >= 0) warp.word(insn.a[1 + i])[lane] = first[i];
   }

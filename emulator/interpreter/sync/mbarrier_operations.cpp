@@ -70,7 +70,7 @@ OPERATION(MBARRIER_INVAL) {
     u8 *place = mbarrier_place(machine, *warp.block, address, lane);
     auto &all = machine.memory().owner(*warp.block, address, lane).mbarriers;
     all.erase(std::lower_bound(all.begin(), all.end(), address & ((1u << RANK_SHIFT) - 1)));
-    std::fill_n(reinterpret_cast<u32 *>(place), 2, POISON);
+    machine.schedule.fill.put(reinterpret_cast<u32 *>(place), 2);
     if (Races *races = machine.races()) races->forget(key_of(place));
   }
   return Outcome::Next;

@@ -19,7 +19,7 @@ u32 columns_in(Warp &warp, s32 place, u32 active) {
 }
 
 void prepare(Block &block) {
-  if (block.tensor_memory.empty()) block.tensor_memory.assign(size_t(TMEM_LANES) * TMEM_COLUMNS, POISON);
+  if (block.tensor_memory.empty()) block.tensor_memory.assign(size_t(TMEM_LANES) * TMEM_COLUMNS, 0);
   if (block.column_taken.empty()) block.column_taken.assign(TMEM_COLUMNS, 0);
 }
 
@@ -32,8 +32,8 @@ u32 first_free(const Block &block, u32 count) {
   return at;
 }
 
-void poison_columns(Block &block, u32 at, u32 count) {
-  for (u32 lane = 0; lane < TMEM_LANES; ++lane) std::fill_n(tensor_row(block, lane) + at, count, POISON);
+void poison_columns(const Unwritten &fill, Block &block, u32 at, u32 count) {
+  for (u32 lane = 0; lane < TMEM_LANES; ++lane) fill.put(tensor_row(block, lane) + at, count);
 }
 
 } // namespace
@@ -71,7 +71,7 @@ bool allocate(Machine &machine, Warp &warp, const Insn &insn, u32 active) {
   const u32 at = first_free(block, count);
   if (at + count > TMEM_COLUMNS) return false;
   std::fill_n(block.column_taken.begin() + at, count, u8(insn.a[3]));
-  poison_columns(block, at, count);
+  poison_columns(machine.schedule.fill, block, at, count);
   const u32 to = shared_in(warp, insn.a[0], insn.a[1], insn.immediate, lane);
   u8 *place = machine.memory().at(warp, Space::Shared, to, 4, Access::Write, lane);
   std::memcpy(place, &at, 4);

@@ -14,7 +14,8 @@ template <Way WAY> Outcome shuffle(Machine &machine, Warp &warp, const Insn &ins
   }
   if (!together(machine, warp, all, active)) return Outcome::Blocked;
   u32 source[LANES];
-  for (u32 lane = 0; lane < LANES; ++lane) source[lane] = active >> lane & 1 ? warp.word(insn.a[2])[lane] : POISON;
+  machine.schedule.fill.put(source, LANES);
+  EACH_LANE(lane) source[lane] = warp.word(insn.a[2])[lane];
   u32 *const target = warp.word(insn.a[0] < 0 ? insn.a[2] : insn.a[0]);
   u32 inside = 0;
   EACH_LANE(lane) {

@@ -34,7 +34,7 @@ def compare(result: Any, expected: Any, tolerance: Tolerance | None, alternative
     if result.shape != expected.shape:
         wrong = f"the reference has shape {tuple(expected.shape)}, not {tuple(result.shape)}: correct the reference"
         return Difference(math.inf, wrong)
-    worst, wrong_count, missing, first = 0.0, 0, 0, ""
+    worst, wrong_count, missing, first, away = 0.0, 0, 0, "", 0.0
     for start, piece, *others in _pieces(result, expected, alternative):
         shares = [_share(piece, other, tolerance) for other in others if other is not None]
         share = shares[0] if len(shares) == 1 else shares[0].minimum(shares[1])
@@ -42,6 +42,8 @@ def compare(result: Any, expected: Any, tolerance: Tolerance | None, alternative
         worst = max(worst, float(share.max()))
         if not first and bool(bad.any()):
             first = _first(start, piece, others[0], bad)
+        if not tolerance and result.dtype.is_floating_point:
+            away = max(away, _distance(piece, others[0], bad))
         wrong_count += int(bad.sum())
         if result.dtype.is_floating_point:
             missing += int((piece.double().isnan() & bad).sum())
@@ -49,17 +51,26 @@ def compare(result: Any, expected: Any, tolerance: Tolerance | None, alternative
         return Difference(worst)
     unwritten = f", {missing} left unwritten or NaN" if missing else ""
     times = "" if math.isinf(worst) else f"{worst:.3g} times the tolerance; "
-    return Difference(worst, f"{times}{wrong_count} of {result.numel()} values differ{unwritten}, the first at {first}")
+    by = f" by at most {away:.1g}" if 0 < away < math.inf else ""
+    undeclared = "; no tolerance is declared, so values must be equal" if by else ""
+    text = f"{times}{wrong_count} of {result.numel()} values differ{by}{unwritten}, the first at {first}{undeclared}"
+    return Difference(worst, text)
 
 
-def differing(result: Any, other: Any) -> int:
-    """How many values of two tensors differ in their bits.
+def differing(result: Any, other: Any) -> str:
+    """How many values of two tensors differ in their bits, and the first of them; empty if none does.
 
     >>> import torch
     >>> differing(torch.tensor([0.0, 1.0]), torch.tensor([-0.0, 1.0]))
-    1
+    '1 of 2 values, the first at [0]: 0 instead of -0'
     """
-    return sum(int((_bits(a) != _bits(b)).any(dim=-1).sum()) for _, a, b in _pieces(result, other))
+    number, first = 0, ""
+    for start, a, b in _pieces(result, other):
+        bad = (_bits(a) != _bits(b)).any(dim=-1).view(a.shape)
+        if not first and bool(bad.any()):
+            first = _first(start, a, b, bad)
+        number += int(bad.sum())
+    return f"{number} of {result.numel()} values, the first at {first}" if number else ""
 
 
 def _bits(tensor: Any) -> Any:
@@ -103,6 +114,12 @@ def _share(result: Any, expected: Any, tolerance: Tolerance | None) -> Any:
     return torch.where(same, 0.0, share)
 
 
+def _distance(result: Any, expected: Any, bad: Any) -> float:
+    """The largest difference between the wrong values and what they must be."""
+    differences = (result.double() - expected.double()).abs()[bad].nan_to_num(nan=math.inf, posinf=math.inf)
+    return float(differences.max()) if differences.numel() else 0.0
+
+
 def _ulp(values: Any, kind: Any) -> Any:
     """The distance between two numbers of a floating type, at each value."""
     import torch
@@ -116,8 +133,17 @@ def _first(start: int, result: Any, expected: Any, bad: Any) -> str:
     position = [int(i) for i in bad.nonzero()[0]] if bad.dim() else []
     index = tuple(position)
     at = [start + position[0], *position[1:]] if position else []
-    return f"{at}: {_number(result[index])} instead of {_number(expected[index])}"
+    return f"{at}: {' instead of '.join(_numbers(result[index].item(), expected[index].item()))}"
 
 
-def _number(value: Any) -> str:
-    return f"{value.item():.6g}"
+def _numbers(value: Any, other: Any) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart.
+
+    >>> _numbers(1.0000001, 1.0), _numbers(3, 4)
+    (('1.0000001', '1'), ('3', '4'))
+    """
+    for digits in (6, 9, 17):
+        texts = f"{value:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts

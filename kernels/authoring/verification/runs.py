@@ -150,8 +150,10 @@ class Runs:
         for name in self.outputs:
             difference = compare(views[name], expected[name], tolerance, alternative.get(name))
             fault = difference.fault
-            if not fault and scenario.repeated and (count := differing(views[name], self.first[name])):
-                fault = f"{count} of {views[name].numel()} values differ in their bits from the first run"
+            compared = scenario.repeated and (scenario.note or not fault)
+            if compared and (others := differing(views[name], self.first[name])):
+                fault = fault or f"other bits than in the first run: {others}"
+                fault += f"; {scenario.note}" if scenario.note else ""
             yield self.check(name, scenario, error=difference.error, fault=fault)
 
     def _faults(
@@ -162,8 +164,8 @@ class Runs:
             if fault := buffer.stray():
                 yield next(iter(buffer.views)), fault
         for name, view in self._inputs(kept):
-            if count := differing(view, contents[name]):
-                yield name, f"an input was changed: {count} of {view.numel()} values; name what is written in outputs"
+            if others := differing(view, contents[name]):
+                yield name, f"an input was changed: {others}; name what is written in outputs"
 
     def _restore(self, views: Mapping[str, Any]) -> None:
         """New buffers, in which inputs are as they were, and the workspace as it was left."""

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 SMALL = 1 << 20
 """Up to so many elements, a problem is run in every way; beyond, in those that find what small ones cannot."""
 
 Way = Literal["alone", "beside other work", "on a second stream"]
+_LARGE, _LOW = 0x7B7B7B7B, 0xFBFBFBFB  # in every floating type, and as integers
+_FILLS = ((_LOW, 0), None, (_LARGE, 0))  # of schedules in turn: max, min and comparisons drop a NaN
+_UNWRITTEN = (
+    "the first run differed only in what outputs, the workspace, registers and memory held: one of these is read before"
+    " it is written"
+)
 _NAMES = {"nan": "with NaN", "infinity": "with infinity", "zero": "with zeros", "denormal": "with denormals"}
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A random order in which an emulator executes: its seed, and by how many turns asynchronous effects may be late.
+    """An order in which an emulator executes: its seed, and by how many turns asynchronous effects may be late.
+
+    ``fill`` are two words that registers and memory hold before they are written; without, they hold NaN.
 
     >>> str(Schedule(seed=3, delay=200))
     'schedule 3, delay 200'
@@ -23,6 +31,7 @@ class Schedule:
 
     seed: int
     delay: int
+    fill: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return f"schedule {self.seed}, delay {self.delay}"
@@ -34,7 +43,8 @@ class Scenario:
 
     A ``repeated`` run has the inputs and the workspace of the first run, and must give the same bits.
     ``least_alignment`` moves every tensor to an address that is aligned as the signature requires, and no better.
-    ``schedule`` is the order in which an emulator executes. ``left_out`` is the reason why a run is skipped.
+    ``schedule`` is the order in which an emulator executes, and ``note`` is what a failure of this run alone means.
+    ``left_out`` is the reason why a run is skipped.
     """
 
     name: str
@@ -44,6 +54,7 @@ class Scenario:
     repeated: bool = False
     least_alignment: bool = False
     schedule: Schedule | None = None
+    note: str = ""
     left_out: str = ""
 
 
@@ -98,14 +109,23 @@ def scenarios(
 def _emulated(
     elements: int, deterministic: bool, special_values: Sequence[str], aligned: bool, schedules: Sequence[Schedule]
 ) -> tuple[Scenario, ...]:
-    """The runs of an emulator, which executes in the same order each time unless it has a schedule."""
+    """The runs of an emulator, which executes in the same order each time unless it has a schedule.
+
+    Each run has something else in registers and memory that are not written yet.
+    """
     patterns = (0xA5, 0x5A)
+    again = Schedule(seed=0, delay=0, fill=(_LARGE, _LARGE))
     runs = [
         FIRST,
-        Scenario(name="second run", pattern=0x5A, repeated=deterministic),
+        Scenario(name="second run", pattern=0x5A, repeated=deterministic, schedule=again, note=_UNWRITTEN),
         *(
-            Scenario(name=str(s), pattern=patterns[i % 2], repeated=deterministic, schedule=s)
-            for i, s in enumerate(schedules)
+            Scenario(
+                name=str(schedule),
+                pattern=patterns[i % len(patterns)],
+                repeated=deterministic,
+                schedule=replace(schedule, fill=_FILLS[i % len(_FILLS)]),
+            )
+            for i, schedule in enumerate(schedules)
         ),
     ]
     return tuple(runs) if elements > SMALL else (*runs, *_other_inputs(special_values, aligned))

@@ -145,7 +145,7 @@ def test_what_is_right_passes_and_is_recorded(
     launching(right, right)
     assert run("verify", place, "--op", "scale", "--record", "--seed", 4) == 0
     left_out, last = capsys.readouterr().out.splitlines()
-    assert left_out == "left out: on a second stream: there are no streams on the CPU (2 variants)"
+    assert left_out == "not run: on a second stream: there are no streams on the CPU (2 variants)"
     assert last.startswith("2 variants verified on ")
     recorded = [a.evidence[0] for a in Cache(place).op("scale").artifacts if a.evidence]
     assert len(recorded) == 2

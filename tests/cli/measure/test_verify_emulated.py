@@ -162,6 +162,32 @@ def test_without_the_emulator_it_says_what_to_install(
     assert error == f"error: the emulator is not installed: {command} (PCB03)"
 
 
+def test_without_torch_it_says_so_once(
+    place: Path, given: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given((check(),), (check(),))
+    monkeypatch.setattr("precast.build.verification.emulations.compile_emulator", compile_emulator)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert run("verify", place, "--op", "scale", "--emulate") == 1
+    printed = capsys.readouterr()
+    assert "wrong:" not in printed.out
+    assert printed.err.strip().splitlines()[-1].startswith("error: torch is not installed")
+
+
+def test_one_wrong_reference_prints_few_lines(
+    place: Path, given: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each variant the first failure; and what was not run is told from what was left out."""
+    wrong = tuple(check(f"{number} values differ") for number in range(1, 15))
+    given(wrong, (*wrong, check(left_out="too large")))
+    assert run("verify", place, "--op", "scale", "--emulate") == 1
+    lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("wrong: ")]
+    assert len(told) == 2 and all("1 values differ (13 more failures)" in line for line in told) and len(lines) == 6
+    assert "not run: first run: too large (1 variant)" in lines
+    assert lines[-1] == "0 variants verified by emulation, 2 wrong, 0 left out"
+
+
 def test_evidence_of_the_same_emulation_is_taken_over(
     place: Path, given: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:

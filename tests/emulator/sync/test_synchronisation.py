@@ -7,10 +7,8 @@ import pytest
 
 from precast.emulator import EmulationFault, Emulator, Launch, Memory, Options
 from tests.helpers.emulator.synchronisation import Kernel, Twin, find, line_of, module, run, schedule
-from tests.helpers.emulator.twins import barriers, clusters, grids, mbarriers, memory_order, proxies
+from tests.helpers.emulator.twins import KERNELS, barriers, clusters, grids
 
-FAMILIES = (barriers, clusters, grids, mbarriers, memory_order, proxies)
-KERNELS = {f"{f.__name__.split('.')[-1]}: {name}": kernel for f in FAMILIES for name, kernel in f.KERNELS.items()}
 TWINS = [pytest.param(k, twin, id=f"{name}, {twin.name}") for name, k in KERNELS.items() for twin in k.twins]
 
 

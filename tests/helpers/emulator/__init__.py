@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy
 
 from precast.emulator import Counts, Emulator, Launch, Memory, Options, find_library
+from precast.emulator.launch import DEFAULT
 
 SANITIZED = "PRECAST_TEST_SANITIZED"  # a process in which the interpreter checks its own memory accesses
 MULTICAST = 1 << 58  # added to the address of the first copy, it is the address of all: nothing else is there
@@ -52,6 +53,9 @@ def run_ptx(
     check_races: bool = False,
     limit: int = 100_000_000,
     multiprocessors: int = 132,
+    registers: int = 0,
+    clusters: Mapping[int, int] | None = None,
+    fill: tuple[int, int] = DEFAULT.fill,
     read_only: Collection[int] = (),
     name: str = "",
     repeat: int = 1,
@@ -81,9 +85,18 @@ def run_ptx(
         preferred=_three(preferred) if preferred else (0, 0, 0),
         shared=shared,
         overlap=overlap,
+        registers=registers,
         parameters=parameters,
     )
-    options = Options(seed=seed, delay=delay, check_races=check_races, limit=limit, multiprocessors=multiprocessors)
+    options = Options(
+        seed=seed,
+        delay=delay,
+        check_races=check_races,
+        limit=limit,
+        multiprocessors=multiprocessors,
+        clusters=clusters or {},
+        fill=fill,
+    )
     return emulator.run([launch] * repeat, copies, options).checked()
 
 

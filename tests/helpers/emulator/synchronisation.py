@@ -1,9 +1,9 @@
-"""Small kernels of PTX that are right, and their wrong twins: one statement dropped or changed."""
+"""Small kernels of PTX that are right, and their wrong twins: a statement or the launch is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ from tests.helpers.emulator import run_ptx
 
 Array: TypeAlias = "npt.NDArray[np.generic]"
 DELAYS = (20, 200, 3000)
+NAN, LARGE, LOW = 0x7FFF7FFF, 0x7B7B7B7B, 0xFBFBFBFB
+FILLS = ((LOW, 0), (NAN, NAN), (LARGE, 0))  # of what is not written yet, as of the runs of ``precast verify``
 
 
 def module(body: str, parameters: int, *, registers: str = "", target: str = "sm_100a") -> str:
@@ -30,13 +32,20 @@ def module(body: str, parameters: int, *, registers: str = "", target: str = "sm
 
 @dataclass(frozen=True)
 class Twin:
-    """A wrong twin: ``old`` becomes ``new``, and the emulator finds ``kinds`` at the line that holds ``at``."""
+    """A wrong twin: ``old`` becomes ``new``, and the emulator finds ``kinds`` at the line that holds ``at``.
+
+    ``launch`` are fields of the kernel that differ.
+    """
 
     name: str
     old: str
     new: str
     kinds: tuple[str, ...]
     at: str = ""
+    launch: Mapping[str, Any] = field(default_factory=dict)
+
+
+RIGHT = Twin("the kernel itself", "", "", ())
 
 
 @dataclass(frozen=True)
@@ -52,12 +61,20 @@ class Kernel:
     launches: int = 1
     overlap: bool = False
     scratch: tuple[Array, ...] = ()
+    shared: int = 0
+    registers: int = 0
+    multiprocessors: int = 132
+    clusters: Mapping[int, int] = field(default_factory=dict)
     twins: Sequence[Twin] = field(default=())
 
 
-def schedule(seed: int) -> dict[str, Any]:
-    """Races are checked; several delays."""
-    return {"seed": seed, "delay": DELAYS[seed % len(DELAYS)], "check_races": True, "limit": 2_000_000}
+def schedule(number: int) -> dict[str, Any]:
+    """The runs of ``precast verify``: a first and a second one in order, then random ones with several delays."""
+    common = {"check_races": True, "limit": 2_000_000}
+    if number < 2:
+        return {"seed": 0, "delay": 0, "fill": ((NAN, NAN), (LARGE, LARGE))[number], **common}
+    seed = number - 1
+    return {"seed": seed, "delay": DELAYS[seed % len(DELAYS)], "fill": FILLS[(seed - 1) % len(FILLS)], **common}
 
 
 def run(kernel: Kernel, text: str, seed: int) -> None:
@@ -71,6 +88,10 @@ def run(kernel: Kernel, text: str, seed: int) -> None:
         cluster=kernel.cluster,
         repeat=kernel.launches,
         overlap=kernel.overlap,
+        shared=kernel.shared,
+        registers=kernel.registers,
+        multiprocessors=kernel.multiprocessors,
+        clusters=kernel.clusters,
         read_only=range(len(kernel.inputs)),
         **schedule(seed),
     )
@@ -80,7 +101,8 @@ def run(kernel: Kernel, text: str, seed: int) -> None:
 def find(kernel: Kernel, twin: Twin, seeds: int) -> tuple[str, tuple[int, ...]]:
     """How a twin is found: the kind of its first fault and the lines that it names, or ``output``."""
     assert twin.old in kernel.text, f"{twin.old!r} is not in the kernel"
-    text = kernel.text.replace(twin.old, twin.new)
+    text = kernel.text.replace(twin.old, twin.new) if twin.old else kernel.text
+    kernel = replace(kernel, **twin.launch)
     for seed in range(seeds):
         try:
             run(kernel, text, seed)

@@ -59,9 +59,8 @@ def test_a_problem_that_is_refused_costs_itself_alone() -> None:
 
     found = list(verify(double, declared(), {}, device="cpu"))
     failed = [check for check in found if not check.passed]
-    assert [str(check) for check in failed] == [
-        "a run at n=9, first run: it raised ValueError: n must be divisible by 8"
-    ]
+    (text,) = map(str, failed)
+    assert text.startswith("a run at n=9, first run: it raised ValueError: n must be divisible by 8 (test_verify.py:")
     assert failed[0].broke and failed[0].elements == 18
     assert {check.problem["n"] for check in found if check.passed} == {8, 16}
     assert len([check for check in found if check.problem["n"] == 9]) == 1, "no further run of it"
@@ -74,6 +73,5 @@ def test_an_authors_function_that_fails_is_a_fault_of_that_problem() -> None:
         return {"y": inputs["x"].double() * 2}
 
     found = list(verify(lambda x, y: y.copy_(x * 2), declared(reference=reference), {}, device="cpu"))
-    assert [str(check) for check in found if not check.passed] == [
-        "a run at n=9: it raised RuntimeError: no reference for nine"
-    ]
+    (text,) = (str(check) for check in found if not check.passed)
+    assert text.startswith("a run at n=9: it raised RuntimeError: no reference for nine (test_verify.py:")

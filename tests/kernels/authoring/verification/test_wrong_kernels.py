@@ -140,7 +140,7 @@ def wrong_where_it_is_huge(x: Any, out: Any, count: Any, factor: float) -> None:
 
 WRONG: dict[Callable[..., None], tuple[str, str, str]] = {
     off_by_one_at_a_tail: ("out", "first run", "times the tolerance"),
-    a_race: ("out", "second run", "values differ in their bits from the first run"),
+    a_race: ("out", "second run", "other bits than in the first run"),
     a_write_behind: ("out", "first run", "behind out, 9 from where it ends"),
     a_write_before: ("out", "first run", "4 bytes before out, 1 from where it begins"),
     a_write_between_rows: ("out", "first run", "4 bytes between the rows of out"),
