@@ -46,7 +46,7 @@ def main() -> None:
     except UnknownValue as error:
         frame = author_frames(error)[-1]
         sys.exit(
-            f"{frame.filename}:{frame.lineno}: Tensor.{error} reads a value that only a kernel would compute: "
+            f"{frame.filename}:{frame.lineno}: {error}; "
             "leave it out of the warm-up, or record on a machine with a GPU, without --target"
         )
 

@@ -35,7 +35,7 @@ _UNKNOWN = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "r
 
 
 class UnknownValue(NotImplementedError):
-    """A program reads a value that only a kernel would compute: the name of the method is its argument."""
+    """A program reads a value that only a kernel would compute."""
 
 
 class TensorValues(TorchFunctionMode):  # type: ignore[misc]
@@ -73,7 +73,8 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
             result = function(*args, **kwargs)
         except RuntimeError as error:
             if tensors and read and tensors[0].is_meta:
-                raise UnknownValue(getattr(function, "__name__", "item")) from None
+                name = getattr(function, "__name__", "item")
+                raise UnknownValue(f"Tensor.{name} reads a value that a meta tensor lacks") from None
             # The size of the result of torch.nonzero and the like depends on values.
             if not isinstance(error, NotImplementedError) or not tensors or not (valued or self._zeros):
                 raise
