@@ -21,7 +21,7 @@ from precast.build.errors import ChangedInputError, ObjectError
 from precast.build.inputs.input_answers import InputAnswers, answers_here
 from precast.build.inputs.inputs import Inputs
 from precast.build.inputs.installation import Installation, is_metadata, normalised
-from precast.build.inputs.roots import Roots
+from precast.build.inputs.roots import PYTHON, Roots
 from precast.build.inputs.sources import SourceDigests
 from precast.build.satellites import satellite
 from precast.loader.errors import PrecastError
@@ -138,6 +138,7 @@ class Closures:
         counted = [name for name in required if not name.startswith("precast")]
         own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
         present = {*counted, *own_metadata, *installation.with_required(_STAND_INS)}
+        files = {file for file in files if roots.place(file)[0] != PYTHON}  # the interpreter is an input as a whole
         own = {file for file in files if not _is_of_precast(file) and installation.owner(file) is None}
         own |= set(_metadata(own, [*roots.search, *roots.path], installation))
         names = {

@@ -135,8 +135,9 @@ def _use_folders(home: str, temporary: str) -> None:
 def _perturb() -> None:
     """Move what is allocated next, and allow one processor only."""
     _KEPT.extend(bytearray(size) for size in range(1, 6000, 7))
+    _KEPT.extend(object() for _ in range(99))
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-_KEPT: list[bytearray] = []
+_KEPT: list[object] = []
 _SCRATCH: list[AbstractContextManager[Path]] = []  # kept: at its end, a folder is removed

@@ -461,7 +461,7 @@ TWICE = {
     "a name of a temporary file": "import tempfile\nVALUE = tempfile.mkdtemp()",
     "the number of the process": "VALUE = os.getpid()",
     "the number of the process by C": C + "VALUE = C.getpid()",
-    "id": "VALUE = id(object())",
+    "id": "VALUE = [id(x) for x in [object() for _ in range(99)]]",
     "the order of objects in a set": "class T: pass\nk = [T() for _ in range(99)]\nVALUE = list(map(k.index, set(k)))",
     "processors": "VALUE = os.cpu_count()",
     "the affinity": "VALUE = len(os.sched_getaffinity(0))",
