@@ -27,11 +27,13 @@ _TEMPORARY = "precast-scratch-"
 def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """A new folder, which is removed when the block ends, unless it was moved before."""
     path, handle = _locked(lambda: Path(tempfile.mkdtemp(dir=parent, prefix=prefix)))
+    maker = os.getpid()
     try:
         path.chmod(0o755)
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        if os.getpid() == maker:  # and not a copy of it, which a kernel's function made and which leaves the block too
+            shutil.rmtree(path, ignore_errors=True)
         os.close(handle)
 
 

@@ -24,8 +24,10 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 TEMPORARY = "/tmp/precast"
 """Where temporary files go: a folder of its own, so that code which empties it leaves sources that are below /tmp."""
 _FOLDERS = ("/dev/shm", TEMPORARY, "/sys", "/home/precast")
-# Facts of this machine and this moment: they are empty for all compilations.
-_FACTS = ("cpuinfo", "meminfo", "loadavg", "uptime", "version", "stat", "vmstat", "partitions", "sys/kernel/osrelease")
+_EMPTY = ("meminfo", "loadavg", "uptime", "version", "stat", "vmstat", "partitions", "sys/kernel/osrelease")
+# Facts of this machine and this moment: they are the same for all compilations. One processor is described, since
+# torch's cpuinfo crashes in the first operation on the CPU of some processors where the file describes none.
+_FACTS = {"cpuinfo": "processor\t: 0\napicid\t\t: 0\n", **dict.fromkeys(_EMPTY, "")}
 _NAMES = calls.NEW_MOUNTS | calls.NEW_NETWORK | calls.NEW_NAME | calls.NEW_IPC
 _SMALL = 1 << 20
 
@@ -94,11 +96,12 @@ class NewRoot:
 
     def enter(self, name: str, *, keep_host: bool = False) -> None:
         """Go there. With ``keep_host`` the old root stays below it, for processes that make a root of their own."""
-        empty = f"{_AT}/.empty"
-        os.close(os.open(empty, os.O_WRONLY | os.O_CREAT, 0o444))
-        for fact in _FACTS if not keep_host else ():
+        for number, (fact, text) in enumerate(_FACTS.items() if not keep_host else ()):
+            path = f"{_AT}/.fact{number}"
+            with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o444)) as file:
+                file.write(text)
             with suppress(OSError):
-                calls.mount(empty, f"{_AT}/proc/{fact}", None, calls.BIND)
+                calls.mount(path, f"{_AT}/proc/{fact}", None, calls.BIND)
         calls.set_host_name(name)
         _start_loopback()
         old = HOST if keep_host else _OLD

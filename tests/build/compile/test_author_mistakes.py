@@ -86,9 +86,6 @@ OPS = ("right", "misnamed", "unreferenced", "raising", "refused")
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="In a forked build the warning of 'raising' is sometimes missing; the command itself prints it."
-)
 def test_they_are_named_by_the_build(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(KERNELS)
     manifest = tmp_path / "m.yaml"

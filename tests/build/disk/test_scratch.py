@@ -122,6 +122,18 @@ def test_a_temporary_folder_that_is_emptied_is_named_as_the_cause() -> None:
         raise ValueError("what a tool says")
 
 
+def test_a_copy_of_the_process_leaves_the_folder_to_it(tmp_path: Path) -> None:
+    """A kernel's function may fork, and then returns in two processes."""
+    with scratch_folder(tmp_path, ".x-") as folder:
+        copy = os.fork()
+        if copy:
+            os.waitpid(copy, 0)
+            assert folder.exists()
+    if not copy:
+        os._exit(0)
+    assert not folder.exists()
+
+
 def test_other_errors_in_a_temporary_folder_are_their_own() -> None:
     for error in (ValueError("x"), FileNotFoundError(2, "no such tool", "gcc")):
         with pytest.raises(type(error), match=r"x|gcc"), temporary_folder():

@@ -556,6 +556,16 @@ def test_a_second_compilation_differs(name: str, project: Project, server: Serve
     assert first["value"] != second["value"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", sorted(os.sched_getaffinity(0))[:2])
+def test_torch_computes_on_each_processor(processor: int, project: Project, server: Server) -> None:
+    """Its first operation on the CPU reads ``/proc/cpuinfo``, and crashed on some processors where that was empty."""
+    pytest.importorskip("torch")
+    code = f"os.sched_setaffinity(0, {{{processor}}})\nimport torch\nVALUE = float(torch.ones(3).sum())"
+    project.write({"kernel.py": f"{HEAD}{code}\n"})
+    assert project.run(server)["value"] == "3.0"
+
+
 @pytest.mark.parametrize("by", ["namespaces", "landlock", "none"])
 def test_the_means(by: str, project: Project, server: Server) -> None:
     """What the author's Python code reads is refused by any of them; what C code reads, by the first two."""
