@@ -19,6 +19,8 @@ class Cell:
     attached: bool = False
     graph: bool = False
     model: str = "gemma4moe"
+    option: str = ""
+    """A further option of the engine: a name, ``=`` and JSON."""
     process: str = "one"
     """``one``: the engine runs in the program's process. ``spawned``: in one of its own. ``server``: ``vllm serve``."""
     fails: bool = False
@@ -52,6 +54,23 @@ def server() -> Iterator[Cell]:
     yield Cell(name="server, warm, served, no compiler", seconds=40, **both, **SERVED)
 
 
+def controls() -> Iterator[Cell]:
+    """torch.compile with empty caches once more, since it chooses by time; and served with what vLLM alone has compiled."""
+    yield Cell(name="graph, cold again", caches="graph-again", seconds=130, graph=True)
+    name = "graph, caches of vLLM alone, served, no compiler"
+    yield Cell(name=name, caches="graph-off", seconds=30, graph=True, **SERVED)
+
+
+def models() -> Iterator[Cell]:
+    """Models for which vLLM takes kernels of the DSL where an option asks for them, and in its warm-up alone."""
+    asked = 'attention_config={"flash_attn_version": 4}'
+    for title, model, option in (("Llama with FlashAttention-4", "llama", asked), ("Qwen3 with experts", "qwen3moe", "")):
+        start = {"caches": title, "model": model, "option": option}
+        yield Cell(name=f"{title}, cold", seconds=80, **start)
+        yield Cell(name=f"{title}, warm", seconds=50, **start)
+        yield Cell(name=f"{title}, warm, served, no compiler", seconds=30, **start, **SERVED)
+
+
 def others() -> Iterator[Cell]:
     """vLLM alone without the compiler; an engine in a process of its own; a model without kernels of the DSL."""
     eager, llama = {"caches": "eager-off"}, {"caches": "llama-off", "model": "llama"}
@@ -66,8 +85,10 @@ def others() -> Iterator[Cell]:
 CELLS = (
     *pairs("eager", (115, 70, 55, 25), graph=False),
     *pairs("graph", (130, 65, 100, 30), graph=True),
+    *controls(),
     *server(),
     *others(),
+    *models(),
     *beside("eager", (55, 25), graph=False),
     *beside("graph", (100, 30), graph=True),
 )

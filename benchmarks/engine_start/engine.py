@@ -1,4 +1,4 @@
-"""One start of vLLM: ``python engine.py RESULT MODEL [--graph]`` answers 27 prompts and writes what happened when.
+"""One start of vLLM: ``python engine.py RESULT MODEL [--graph] [--option NAME=JSON]`` answers 27 prompts and writes what happened when.
 
 RESULT is a JSON file: seconds from the start of the process (``START``, in seconds since 1970) to each mark, what was
 compiled just in time and which processes ran, the tokens and their log-probabilities. The weights are made: seeded by
@@ -137,12 +137,15 @@ def watch() -> None:
     watch_triton()
 
 
-def run(model: str, graph: bool) -> dict[str, Any]:
+def run(model: str, graph: bool, option: str = "") -> dict[str, Any]:
     """Start, answer, and return the result."""
     from vllm import LLM, SamplingParams
 
     marks = {"vllm imported": now()}
-    mode = {"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64]}} if graph else {}
+    mode: dict[str, Any] = {"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64]}} if graph else {}
+    if option:
+        name, _, value = option.partition("=")
+        mode[name] = json.loads(value)
     llm = LLM(
         model=model, load_format="dummy", dtype="bfloat16", enforce_eager=not graph, max_model_len=4096,
         max_num_seqs=64, max_num_batched_tokens=4096, gpu_memory_utilization=0.5, seed=0, skip_tokenizer_init=True,
@@ -189,9 +192,10 @@ def main() -> int:
     parser.add_argument("result", type=Path)
     parser.add_argument("model")
     parser.add_argument("--graph", action="store_true", help="torch.compile and CUDA graphs, as by default")
+    parser.add_argument("--option", default="", help="a further option: a name, '=' and JSON")
     given = parser.parse_args()
     try:
-        result = run(given.model, given.graph)
+        result = run(given.model, given.graph, given.option)
         status = 0
     except BaseException as error:
         traceback.print_exc()

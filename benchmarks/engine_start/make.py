@@ -27,7 +27,12 @@ ROOT = HERE.parents[1]
 ENGINE = ("vllm==0.33.0", "cuda-python>=13")
 """Without the second, uv pairs cuda-python 12.6.2.post1 with cuda-bindings 13.5, and ``import cutlass`` fails."""
 OPTIONS = ("max_model_len=4096", "max_num_seqs=64", "max_num_batched_tokens=4096")
-MODELS = ("gemma4moe",)
+MODELS: dict[str, tuple[str, ...]] = {
+    "gemma4moe": (),
+    "llama": ('attention_config={"flash_attn_version":4}',),
+    "qwen3moe": (),
+}
+"""The models that are recorded, with further options of the engine."""
 PROGRAMS = ("cells.py", "engine.py", "pieces.py", "run.py")
 OURS = ("precast", "zstandard")
 
@@ -89,8 +94,8 @@ def make_cache(work: Work, recording: Path | None) -> None:
     if not work.recording.exists() and recording:
         shutil.copy(recording, work.recording)
     if not work.recording.exists():
-        options = [word for option in OPTIONS for word in ("--engine-option", option)]
-        for model in MODELS:
+        for model, more in MODELS.items():
+            options = [word for option in (*OPTIONS, *more) for word in ("--engine-option", option)]
             config = HERE / "models" / model / "config.json"
             add = ["--append"] * work.recording.exists()
             words = ("-t", "sm_90a", "--engine", "vllm", "--model", config, *options, *add, "-o", work.recording)

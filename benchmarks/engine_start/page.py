@@ -45,7 +45,7 @@ def compared_with(cell: Cell) -> Cell:
     >>> compared_with(next(cell for cell in CELLS if cell.name == "spawned, warm, served, no compiler")).name
     'eager, cold'
     """
-    return next(c for c in CELLS if (c.model, c.graph) == (cell.model, cell.graph) and not c.attached)
+    return next(c for c in CELLS if (c.model, c.option, c.graph) == (cell.model, cell.option, cell.graph) and not c.attached)
 
 
 Totals = dict[str, list[float]]

@@ -2,7 +2,8 @@
 
 TOP has the folders ``site`` and ``dsl``, which ``pieces.py`` unpacked. The Python that runs this is 3.12 with torch,
 whose copies of NVIDIA's libraries are used. Each cell leaves a file in TOP/results as soon as it ends, and ``--out``
-gets an archive of all; a run that is cut off is continued by the same command.
+gets an archive of all; a run that is cut off is continued by the same command. With ``--gpus`` cells that share no
+caches run side by side, each on a GPU of its own: they share the processors, so compare times of one run only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ import sysconfig
 import tarfile
 import time
 import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
+from threading import Lock
 from typing import Any
 
 from cells import CELLS, Cell, begins_empty, left
@@ -52,21 +57,25 @@ class Machine:
         self.site = self.top / "venv" / "lib" / "python3.12" / "site-packages"
         self.results, self.logs = self.top / "results", self.top / "logs"
 
-    def environment(self, cell: Cell) -> dict[str, str]:
+    def environment(self, cell: Cell, gpu: int = 0) -> dict[str, str]:
         """The variables of a cell."""
         home = self.top / "caches" / cell.caches
         taken = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "LANG")
         variables = {name: os.environ[name] for name in taken if name in os.environ} | QUIET
         variables |= {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "FLASHINFER_WORKSPACE_BASE", "TMPDIR")}
         variables |= {f"{name}_DIR": str(home / name) for name in ("TRITON_CACHE", "TORCHINDUCTOR_CACHE")}
-        variables |= {"VLLM_CACHE_ROOT": str(home / "vllm"), "EVENTS": str(self.top / "events")}
+        variables |= {"VLLM_CACHE_ROOT": str(home / "vllm"), "EVENTS": str(self.events(cell))}
         variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(cell.process != "one"))
-        variables["START"] = str(time.time())
+        variables |= {"START": str(time.time()), "CUDA_VISIBLE_DEVICES": str(gpu)}
         if cell.compiler:
             variables["PYTHONPATH"] = f"{self.top}/dsl:{self.top}/dsl/nvidia_cutlass_dsl/dsl_packages"
         if cell.attached:
             variables |= {"PRECAST_ATTACH": "vllm,quack,flashinfer", "PRECAST_ATTACH_MODE": "frozen"}
         return variables
+
+    def events(self, cell: Cell) -> Path:
+        """The file to which the processes of a cell append what happens."""
+        return self.logs / f"{cell.name}.events"
 
     def set_up(self) -> None:
         """Make the environment of what was unpacked, and import it once: the first import reads files from the disk."""
@@ -98,20 +107,21 @@ class Machine:
         done = subprocess.run(program, env=environment, cwd=self.logs, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout.splitlines()[-1])
 
-    def start(self, cell: Cell) -> dict[str, Any]:
+    def start(self, cell: Cell, gpu: int) -> dict[str, Any]:
         """Run a cell and return its result."""
         home = self.top / "caches" / cell.caches
         if begins_empty(cell):
             shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True, exist_ok=True)
-        events, written = self.top / "events", self.top / "result.json"
+        events, written = self.events(cell), self.logs / f"{cell.name}.result.json"
         for file in (events, written):
             file.unlink(missing_ok=True)
-        environment, model = self.environment(cell), str(self.top / "models" / cell.model)
+        environment, model = self.environment(cell, gpu), str(self.top / "models" / cell.model)
         limit = 2 * cell.seconds + 60
         words = ["-m", "vllm.entrypoints.cli.main", "serve", model, *SERVER]
         if cell.process != "server":
             words = [str(HERE / "engine.py"), str(written), model, *(["--graph"] if cell.graph else [])]
+            words += ["--option", cell.option] if cell.option else []
         with (self.logs / f"{cell.name}.log").open("w") as log:
             began = time.time()
             program = [self.python, *words]
@@ -205,26 +215,55 @@ def main() -> int:
     parser.add_argument("top", type=Path)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no cell that would end later")
     parser.add_argument("--out", type=Path, help="a folder that gets the archive of results and logs")
+    parser.add_argument("--gpus", type=int, default=1, help="how many cells run side by side")
     parser.add_argument("--cells", nargs="*", default=[], help="only those whose names have one of these texts in them")
     given = parser.parse_args()
-    until, wrong = time.time() + given.seconds, 0
     machine = Machine(given.top)
     if not machine.results.exists():
         machine.set_up()
+    run = Run(machine, time.time() + given.seconds, given.out)
     done = [json.loads(path.read_text())["cell"] for path in machine.results.iterdir()]
+    chains: dict[str, list[Cell]] = {}
     for cell in left(done, given.cells):
-        if time.time() + cell.seconds > until:
-            print(f"left for the next run: {cell.name}", flush=True)
-            break
-        result = machine.start(cell)
-        (machine.results / f"{cell.name}.json").write_text(json.dumps(result))
-        tell(cell, result)
-        wrong += ("failed" in result) != cell.fails
-        if given.out:
-            with tarfile.open(given.out / "results.tgz", "w:gz") as archive:
-                for name in ("machine.json", "results", "logs"):
-                    archive.add(machine.top / name, name)
+        chains.setdefault(cell.caches, []).append(cell)
+    for number in range(given.gpus):
+        run.free.put(number)
+    longest = sorted(chains.values(), key=lambda chain: -sum(cell.seconds for cell in chain))
+    with ThreadPoolExecutor(given.gpus) as threads:
+        wrong = sum(threads.map(run.chain, longest))
     return int(wrong > 0)
+
+
+class Run:
+    """A run of cells: those of a chain share caches and follow one another on one of the free GPUs."""
+
+    def __init__(self, machine: Machine, until: float, out: Path | None) -> None:
+        self.machine, self.until, self.out = machine, until, out
+        self.free: Queue[int] = Queue()
+        self._one = Lock()
+
+    def chain(self, cells: Sequence[Cell]) -> int:
+        """Run cells, and return how many failed that must not, or the other way round."""
+        gpu, wrong = self.free.get(), 0
+        for cell in cells:
+            if time.time() + cell.seconds > self.until:
+                print(f"left for the next run: {cell.name}", flush=True)
+                break
+            result = self.machine.start(cell, gpu)
+            wrong += ("failed" in result) != cell.fails
+            self._keep(cell, result)
+        self.free.put(gpu)
+        return wrong
+
+    def _keep(self, cell: Cell, result: dict[str, Any]) -> None:
+        with self._one:
+            machine = self.machine
+            (machine.results / f"{cell.name}.json").write_text(json.dumps(result))
+            tell(cell, result)
+            if self.out:
+                with tarfile.open(self.out / "results.tgz", "w:gz") as archive:
+                    for name in ("machine.json", "results", "logs"):
+                        archive.add(machine.top / name, name)
 
 
 if __name__ == "__main__":
