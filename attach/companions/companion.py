@@ -92,6 +92,7 @@ VLLM = Companion(
     ignored=(
         "assets/*", "*.lock", "*/locks/*", "*.tmp", "*/tmp.pid_*", "*/__pycache__/*", "*/computation_graph*.py",
         "*/transformed_code*.py", "*/cache_key_factors.json", "startup_plan/*",
+        "gpu_p2p_access_cache*",
     ),
     relocated=("*/vllm_compile_cache.py", "*/__grp__*.json"),
 )  # fmt: skip

@@ -168,8 +168,9 @@ def _write(cache: Cache, files: Sequence[CompanionFile], folder: Path) -> None:
         shutil.rmtree(abandoned, ignore_errors=True)
     aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=folder.parent))
     try:
-        parts = [files[number::_THREADS] for number in range(_THREADS)]
-        with ThreadPoolExecutor(_THREADS) as pool:
+        threads = min(_THREADS, len(files))
+        parts = [files[number::threads] for number in range(threads)]
+        with ThreadPoolExecutor(threads) as pool:
             for _ in pool.map(lambda part: _write_part(cache, part, aside, os.fsencode(folder)), parts):
                 pass
         if not os.path.lexists(folder):
