@@ -80,15 +80,14 @@ INDUCTOR = Companion(
     ignored=("locks/*", "*.lock", "*.tmp", "*.gch", "*/__pycache__/*", "triton/*/tmp.pid_*"),
     relocated=("*/__grp__*.json",),
 )
-# vLLM 0.33. Keys have its variables without those that name folders, the configuration of the model, and the paths and
-# contents of all files that Dynamo traced. The list of compiled graphs names their files by absolute paths. Graphs and
-# factors as text are for people.
+# vLLM 0.33 with torch 2.14. Keys have its variables without those that name folders, the configuration with the path or
+# name of the model, and what inductor's keys have; sources are compared by their contents. The list of compiled graphs
+# that older versions wrote names files by absolute paths. Graphs and factors as text are for people.
 VLLM = Companion(
     name="vllm",
     title="vLLM",
     variable="VLLM_CACHE_ROOT",
     distributions=("vllm", "torch", "triton", "transformers"),
-    facts=("python", "gpu", "folder of vllm", "folder of torch"),
     ignored=(
         "assets/*", "*.lock", "*/locks/*", "*.tmp", "*/tmp.pid_*", "*/__pycache__/*", "*/computation_graph*.py",
         "*/transformed_code*.py", "*/cache_key_factors.json", "startup_plan/*",

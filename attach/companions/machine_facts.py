@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from precast.attach.companions.companion import Companion
-from precast.loader.fast_start.installed import Installed, locate
+from precast.loader.fast_start.installed import Installed
 
 _ABSENT = "none"
 _TEXT = 96  # bytes; NVML_DEVICE_NAME_V2_BUFFER_SIZE
@@ -38,8 +38,6 @@ class Machine:
         return {**versions, **further, **{name: self._environment.get(name, "") for name in companion.options}}
 
     def _fact(self, name: str) -> str:
-        if name.startswith("folder of "):
-            return str(locate(name.removeprefix("folder of ")) or _ABSENT)
         if name == "python":
             return f"{sys.implementation.cache_tag} {os.uname().machine}"
         return self._gpus[name]
