@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from precast.attach.companions.placement import place
@@ -45,6 +46,12 @@ def written(path: Path, total: int, size: int) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
+def place_once(path: Path, root: Path) -> None:
+    """Open a cache and place its files."""
+    placement = place(Cache(path), root, lambda _: FACTS, {})
+    assert placement.placed and not placement.left_out
+
+
 def least(action: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
     """The least seconds of three runs."""
     seconds = []
@@ -70,11 +77,8 @@ def main() -> None:
                 path, root = Path(folder, "cache"), Path(folder, "root")
                 stored = written(path, megabytes * 1_000_000, size)
 
-                def run(path: Path = path, root: Path = root) -> None:
-                    placement = place(Cache(path), root, lambda _: FACTS, {})
-                    assert placement.placed and not placement.left_out
-
-                first = least(run, lambda root=root: shutil.rmtree(root, ignore_errors=True))  # type: ignore[misc]
+                run = partial(place_once, path, root)
+                first = least(run, partial(shutil.rmtree, root, ignore_errors=True))
                 second, files = least(run), megabytes * 1_000_000 // size
                 print(f"{megabytes:4}  {files:5}  {name}  {stored / 1e6:9.1f}  {first:7.3f}  {second:8.4f}", flush=True)
 

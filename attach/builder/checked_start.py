@@ -47,7 +47,7 @@ def check_start(cache: Cache, words: list[str], companions: Iterable[Companion])
         before = {companion: _sizes(companion, folder) for companion, folder in folders.items()}
         with CompilerWatch() as compilers:
             status = run_to_end(words, environment_of({c.variable: str(folder) for c, folder in folders.items()}))
-        problems = []
+        problems: list[str] = []
         for companion, folder in folders.items():
             after = _sizes(companion, folder)
             new = sorted(path for path in after if before[companion].get(path) != after[path])
@@ -94,7 +94,8 @@ class CompilerWatch:
 
     def _watch(self) -> None:
         while not self._end.is_set():
-            parents, compilers = {}, {}
+            parents: dict[int, int] = {}
+            compilers: dict[int, tuple[str, int, str]] = {}
             for number in filter(str.isdigit, os.listdir("/proc")):
                 facts = _process(Path("/proc", number))
                 if facts is not None:

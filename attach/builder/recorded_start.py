@@ -56,7 +56,9 @@ def record_start(words: list[str], companions: Iterable[Companion], recording: P
 
     ``recording`` is the file to which attached libraries record the kernels that they request; None records none.
     """
-    states, contents, left_out = [], {}, []
+    states: list[CompanionState] = []
+    contents: dict[str, bytes] = {}
+    left_out: list[str] = []
     with temporary_folder() as root:
         folders = {companion: root / companion.name for companion in companions}
         for folder in folders.values():
