@@ -12,7 +12,7 @@ from precast.fetch.fetcher import Fetched, fetch
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError, FetchError, IntegrityError
 from precast.loader.resolve.cache import Cache
-from tests.helpers.companions import cache_with
+from tests.helpers.attach.companions import cache_with
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import QUICK, many
 from tests.helpers.web.served import Served

@@ -13,8 +13,8 @@ import pytest
 from precast.attach.companions.before_import import CompanionLeftOut, place_companions
 from precast.attach.companions.companion import COMPANIONS
 from precast.attach.companions.machine_facts import Machine
+from tests.helpers.attach.companions import FILES, cache_with
 from tests.helpers.attached import write_library
-from tests.helpers.companions import FILES, cache_with
 from tests.helpers.source_tree import ROOT
 
 TRITON = COMPANIONS["triton"]

@@ -18,7 +18,7 @@ from precast.attach.companions.placement import Placement, place
 from precast.loader.contract.format.artifact import Blob
 from precast.loader.contract.format.index import digest
 from precast.loader.resolve.cache import Cache
-from tests.helpers.companions import FACTS, FILES, GROUP, cache_with
+from tests.helpers.attach.companions import FACTS, FILES, GROUP, cache_with
 
 ROOT = "root"
 
@@ -168,7 +168,7 @@ import sys
 from pathlib import Path
 from precast.attach.companions.placement import place
 from precast.loader.resolve.cache import Cache
-from tests.helpers.companions import FACTS
+from tests.helpers.attach.companions import FACTS
 placement = place(Cache(sys.argv[1]), Path(sys.argv[2]), lambda companion: FACTS, {})
 print(placement.placed[0].written, len(placement.left_out))
 """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from precast.attach.companions.placement import place
-from tests.helpers.companions import FACTS, cache_listing
+from tests.helpers.attach.companions import FACTS, cache_listing
 
 BLOB = {"sha256": "0" * 64, "size": 3, "stored": 3, "encoding": "raw"}
 PATHS = ("../../.bashrc", "/etc/cron.d/x", "a/../../x", "..", "a\0b", "../cuda-0/index", "~/x/../../y", "a\\..\\b")

@@ -27,9 +27,9 @@ from precast.loader.contract.values import replace
 from precast.loader.launch.warm_up import warm_up
 from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attach.companions import cache_with
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
-from tests.helpers.companions import cache_with
 from tests.helpers.echo import HOPPER
 from tests.helpers.errors.stage import NOWHERE, Example, Stage
 
