@@ -45,7 +45,8 @@ def compared_with(cell: Cell) -> Cell:
     >>> compared_with(next(cell for cell in CELLS if cell.name == "spawned, warm, served, no compiler")).name
     'eager, cold'
     """
-    return next(c for c in CELLS if (c.model, c.option, c.graph) == (cell.model, cell.option, cell.graph) and not c.attached)
+    same = (c for c in CELLS if (c.model, c.option, c.graph) == (cell.model, cell.option, cell.graph))
+    return next(c for c in same if not c.attached)
 
 
 Totals = dict[str, list[float]]
@@ -93,7 +94,7 @@ def collected(archive: Path) -> dict[str, Any]:
     with tarfile.open(archive) as tar:
         texts = {member.name: tar.extractfile(member) for member in tar if member.name.endswith(".json")}
         loaded = {name: json.load(file) for name, file in texts.items() if file}
-    results = {result["cell"]: result for name, result in loaded.items() if name != "machine.json"}
+    results = {result["cell"]: result for name, result in loaded.items() if name.startswith("results/")}
     rows = [row_of(cell, results[cell.name], results) for cell in CELLS if cell.name in results]
     return {"machine": loaded["machine.json"], "cells": rows}
 

@@ -106,7 +106,7 @@ def test_the_same_errors_as_the_object(case: Any) -> None:
     ):  # fmt: skip
         texts = []
         for kernel in kernels:
-            with pytest.raises((TypeError, ValueError)) as caught:
+            with pytest.raises((TypeError, ValueError, OverflowError)) as caught:  # the last by apache-tvm-ffi 0.1.11
                 kernel(*args)
             texts.append((type(caught.value), str(caught.value)))
         assert texts[0] == texts[1]

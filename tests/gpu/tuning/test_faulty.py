@@ -75,9 +75,9 @@ def test_bench(cache: Path, tmp_path: Path) -> None:
 
 
 def test_verify(cache: Path) -> None:
-    done = precast("verify", cache, "--op", "faulty")
+    done = precast("verify", cache, "--op", "faulty", "--json")
     assert done.returncode == 1
-    wrong = [line for line in done.stdout.splitlines() if line.startswith("wrong: ")]
-    blamed = {kind for kind in keys(cache).values() for line in wrong if f"kind={kind})" in line}
+    told, known = json.loads(done.stdout), keys(cache)
+    blamed = {known[key] for key, entry in told["evidence"]["faulty"].items() if entry["failed"]}
     assert blamed == {"fault", "hang", "refuse", "wrong"}, "one that refuses a size that its author declares is wrong"
-    assert "smallest failing case: " in done.stdout and "to repeat it: " in done.stdout
+    assert known[told["smallest"]["key"]] in blamed and "precast verify " in told["smallest"]["repeat"]
