@@ -154,6 +154,13 @@ def test_a_row_major_array_fits_rows_that_may_be_padded_and_single_rows() -> Non
     assert plan.shapes([(2, 3), (1, 8)]) == [(3, 4, 2)]
 
 
+def test_the_kernels_own_constants_are_passed(tmp_path: Path, jax: Any) -> None:
+    block = Argument(name="block", kind="const", value=128)
+    scale = loader.jax_op(kernel_of(Native(tmp_path), tmp_path, (X, Y, FACTOR, block)))
+    traced = str(jax.make_jaxpr(lambda x: scale(x, factor=3.0))(jax.numpy.ones(4, dtype="float32")))
+    assert "('block', np.int64(128))" in traced and "('factor', np.float32(3.0))" in traced
+
+
 def test_numbers_stand_where_the_kernel_takes_them() -> None:
     block = Argument(name="block", kind="const", value=128)
     plan = plan_of("scale", Signature(arguments=(FACTOR, X, W, block, Y)).writing(["y"]))
