@@ -82,6 +82,7 @@ class Attachment:
         self.recorder = recorder or Recorder(None)
         self.libraries: dict[str, Library] = {}
         self.notes: dict[str, Any] = {}
+        self.companions: tuple[str, ...] = ()  # what became of other compilers' files, a line each
         self._forget: list[Callable[[], None]] = []
         self._guards: dict[str, Guard | NotInstalled] = {}
         self._facts = FactCheck()
@@ -194,7 +195,7 @@ class Attachment:
             self._answers.setdefault(function, {})[key] = reason
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.counts())) or "no attached library requested a kernel"
+        return "\n".join(map(str, (*self.companions, *self.counts()))) or "no attached library requested a kernel"
 
     def _objects(self, op: str, config: Mapping[str, Any]) -> list[Kernel]:
         """A cache's kernels for a key, in their order; raises where one is missing."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from precast.attach.attachment import Attachment, Missing, Mode
+from precast.attach.companions.before_import import place_companions
 from precast.attach.compiler import dsl, host_values, importers
 from precast.attach.guards import folder_of
 from precast.attach.late.reasons import reason_against
@@ -86,6 +87,8 @@ def attach(
         _check_in_time(
             library, attachment, placeholders=without_compiler and not importers.is_admitted(library.package)
         )
+    if chosen and (mode or attachment.mode) != "record":
+        attachment.companions += place_companions(frozen=(mode or attachment.mode) == "frozen")
     attachment.change(mode, missing)
     finders, attached_before = list(sys.meta_path), dict(attachment.libraries)
     new = without_compiler and importers.install(os.environ.get("PRECAST_ATTACH_DSL_VERSION", _DSL_VERSION))

@@ -25,7 +25,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 # The commands by the folder that holds their files, in the order of the help. One file is one command: its docstring
 # is the help, and its function ``command`` has the arguments and options.
 ROOMS = {
-    "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record"),
+    "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record", "start"),
     "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
     "inspect": (
         "list", "show", "explain", "caches", "diff", "report", "export", "store", "doctor", "error",
@@ -36,9 +36,15 @@ ROOMS = {
 # The heading of each folder's commands in the help.
 PANELS = {"make": "Build", "ship": "Ship", "inspect": "Inspect", "measure": "Measure (on a GPU)"}
 # Commands that are folders with commands of their own.
-SUBCOMMANDS = {"tune": ("measure", "model", "prune", "apply")}
+SUBCOMMANDS = {"tune": ("measure", "model", "prune", "apply"), "start": ("record", "check")}
 # Commands whose files other distributions have, which an extra of precast installs.
-SATELLITES = {"record": "precast.attach.builder.record", "native": "precast.native.command"}
+SATELLITES = {
+    "record": "precast.attach.builder.record",
+    "start": "precast.attach.builder.start",
+    "start record": "precast.attach.builder.start.record",
+    "start check": "precast.attach.builder.start.check",
+    "native": "precast.native.command",
+}
 
 # Errors of the request itself: trying again without changing it will not help.
 WRONG_REQUEST = (ConfigError, FormatError, TargetError, OutputError)

@@ -192,6 +192,9 @@ class _Fetch:
         """Get every blob: from caches on this disk, else from the source. Each is read as the loader will read it."""
         try:
             cache = Cache(self._staging.cache)
+            companions = cache.index.companions
+            listing = {f"blobs/{companions.sha256}": companions} if companions else {}
+            fetched = self._complete(cache, listing)  # it names further blobs
             blobs = {f"blobs/{blob.sha256}": blob for blob in _blobs(cache)}
         except (CacheError, FormatError) as error:
             raise IntegrityError(f"{self._source.pinned} does not hold what its index promises: {error}") from None
@@ -200,9 +203,8 @@ class _Fetch:
         self._staging.take({name: blob.stored for name, blob in blobs.items()}, self._caches)
         here = {name: blob for name, blob in blobs.items() if self._staging.has(name, blob.stored)}
         dictionary = cache.index.dictionary
-        fetched: set[str] = set()
         if here and dictionary:  # without it no other blob can be read, and all would be fetched again
-            fetched = self._complete(cache, {f"blobs/{dictionary.sha256}": dictionary})
+            fetched |= self._complete(cache, {f"blobs/{dictionary.sha256}": dictionary})
         fetched |= self._complete(cache, blobs)
         self.reused = sum(blob.stored for name, blob in blobs.items() if name not in fetched)
 
@@ -242,6 +244,8 @@ def _blobs(cache: Cache) -> tuple[Blob, ...]:
     named = [blob for op in cache.index.ops for artifact in cache.op(op).artifacts for blob in artifact.blobs]
     named += [runtime.blob for runtime in cache.index.runtimes]
     named += [cache.index.dictionary] if cache.index.dictionary else []
+    companions = cache.companions()
+    named += [cache.index.companions, *companions.blobs] if companions and cache.index.companions else []
     return tuple({blob.sha256: blob for blob in named}.values())
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,17 +78,17 @@ def run_recorded(words: list[str], target: str | None, libraries: list[str], *, 
             named = [word for name in libraries for word in ("--library", name)]
             head = ["precast.attach", "--mode", "record", "--recording", str(file), *named]
             head += ["--without-compiler"] if without_compiler else []
-        status = _run([sys.executable, "-m", *head, *words])
+        status = run_to_end([sys.executable, "-m", *head, *words])
         data = file.read_bytes() if file.exists() else b""
     return RecordedRun(recorded=read_recording(data), untracked=read_untracked(data), status=status)
 
 
-def _run(command: list[str]) -> int:
-    """Run a program to its end. It gets Ctrl-C too, and may finish; a second Ctrl-C kills it.
+def run_to_end(command: list[str], environment: Mapping[str, str] | None = None) -> int:
+    """Run a program to its end, and return its status. It gets Ctrl-C too, and may finish; a second Ctrl-C kills it.
 
     SIGTERM is passed on to it, so that what it recorded by then is kept.
     """
-    with subprocess.Popen(command) as child:
+    with subprocess.Popen(command, env=environment) as child:
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             return child.wait()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from precast.build.cache.cache_folder import write_cache
+from precast.build.cache.companion_files import keeping_companions
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.index_writer import cache_files
 from precast.loader.contract.format import fields
@@ -127,4 +128,4 @@ def _write(cache: Cache, changed: Mapping[str, OpIndex]) -> None:
         dictionary=index.dictionary,
         blobs=contents.stored_blobs(),
     )
-    write_cache(cache.path, files)
+    write_cache(cache.path, keeping_companions(files, [contents]))

@@ -68,7 +68,11 @@ def _train(contents: Mapping[str, bytes]) -> bytes | None:
 
 
 def store_all(
-    contents: Mapping[str, bytes], dictionary: bytes | None, threads: int, reuse: BlobReuse | None = None
+    contents: Mapping[str, bytes],
+    dictionary: bytes | None,
+    threads: int,
+    reuse: BlobReuse | None = None,
+    level: int = LEVEL,
 ) -> dict[str, Stored]:
     """Compress every content, given by its digest, in so many threads, except those that ``reuse`` has."""
     shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
@@ -78,7 +82,7 @@ def store_all(
 
     def compressed(data: bytes) -> bytes:
         # A compressor serves one thread at a time. The frame needs no checksum: every blob is checked by its digest.
-        return zstandard.ZstdCompressor(level=LEVEL, dict_data=shared, write_checksum=False).compress(data)
+        return zstandard.ZstdCompressor(level=level, dict_data=shared, write_checksum=False).compress(data)
 
     remaining = sorted(contents.keys() - done.keys())
     with ThreadPoolExecutor(max(1, threads)) as pool:

@@ -151,6 +151,19 @@ class CacheContents:
     @cached_property
     def blobs(self) -> dict[str, Blob]:
         """Every blob in the index, by its digest."""
+        return {**self.companion_blobs, **self.kernel_blobs}
+
+    @cached_property
+    def companion_blobs(self) -> dict[str, Blob]:
+        """The blobs of companions, by their digests: the index of them first."""
+        companions, listed = self.cache.companions(), self.index.companions
+        if companions is None or listed is None:
+            return {}
+        return {blob.sha256: blob for blob in (listed, *companions.blobs)}
+
+    @cached_property
+    def kernel_blobs(self) -> dict[str, Blob]:
+        """The blobs of kernels, and what these share, by their digests."""
         named = [blob for a in self.artifacts.values() for blob in a.blobs]
         named += [runtime.blob for runtime in self.index.runtimes]
         named += [self.index.dictionary] if self.index.dictionary else []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from precast.build.cache.build_assumptions import for_gpus, gpus_of
 from precast.build.cache.cache_folder import check_output, write_cache
+from precast.build.cache.companion_files import disagreement, keeping_companions
 from precast.build.cache.compare import differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import differently_made
@@ -37,7 +38,7 @@ def merge_caches(paths: Sequence[Path], output: Path, *, name: str = "", threads
     return Index.decode(files["index.json"])
 
 
-def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1) -> dict[str, bytes]:
+def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1) -> Mapping[str, bytes]:
     """The files of the merged cache."""
     problems = conflicts(caches, renamed=bool(name))
     if problems:
@@ -61,7 +62,7 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
                 chosen[identity] = (cache, artifact)
     chosen = {n: (cache, for_gpus(artifact, gpus[n])) for n, (cache, artifact) in chosen.items()}
     contents = {a.blob.sha256: cache.read(a.blob) for cache, a in chosen.values()}
-    return pack_ops(
+    files = pack_ops(
         name or caches[0].index.name,
         for_all_hosts(_toolchains(caches)),
         _runtimes(caches),
@@ -70,6 +71,7 @@ def merged(caches: Sequence[CacheContents], *, name: str = "", threads: int = 1)
         threads=threads,
         texts={a.ptx.sha256: cache.read(a.ptx) for cache, a in chosen.values() if a.ptx},
     )
+    return keeping_companions(files, caches)
 
 
 def conflicts(caches: Sequence[CacheContents], *, renamed: bool = False) -> list[str]:
@@ -82,6 +84,7 @@ def conflicts(caches: Sequence[CacheContents], *, renamed: bool = False) -> list
         *_of_artifacts(caches),
         *_of_keys(caches),
         *differently_made(caches),
+        *disagreement(caches),
     ]
 
 

@@ -57,7 +57,9 @@ def _index() -> Schema:
             "runtimes": list_of(runtime, 8),
             "dictionary": or_null(blob),
             "ops": {**table_of(entry, 100_000), "propertyNames": text_of(OP_NAME)},
-        }
+            "companions": blob,
+        },
+        optional=("companions",),
     )
     return document("precast index.json", root, {"blob": _blob(), "host": _host()})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from precast.build.cache.companion_files import keeping_companions
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.index_writer import cache_files
 from precast.build.link.toolchain import by_host
@@ -11,7 +12,7 @@ from precast.build.measurements.rows import joined
 from precast.loader.contract.format.index import OpIndex
 
 
-def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> dict[str, bytes]:
+def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> Mapping[str, bytes]:
     """The files of the cache without those for other hosts. ``stored`` has the bytes of its blobs' files.
 
     Device code is for every host and is kept.
@@ -27,7 +28,7 @@ def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> di
             needed.update(blob.sha256 for a in artifacts for blob in a.blobs)
             tuning = joined([listed.tuning], {a.key for a in artifacts})
             ops[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=tuning)
-    return cache_files(
+    files = cache_files(
         name=index.name,
         toolchain=by_host(index).get(host, {}),
         runtimes=runtimes,
@@ -35,3 +36,4 @@ def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> di
         dictionary=index.dictionary,
         blobs={sha256: stored[sha256] for sha256 in sorted(needed)},
     )
+    return keeping_companions(files, [cache])

@@ -27,6 +27,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "precast record -o recorded.yaml -t sm_100a -- python -m mine.warmup -b 8",
         "precast record -o recorded.yaml --append -- python more.py",
     ),
+    "start record": ("precast start record -o cache -- python warmup.py",),
+    "start check": ("precast start check cache -- python warmup.py",),
     "wheel": ("precast wheel cache -o dist",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
     "push": (

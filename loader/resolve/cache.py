@@ -21,6 +21,7 @@ from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.regular_file import FLAGS, read_at_most
 
 if TYPE_CHECKING:
+    from precast.loader.contract.format.companion_index import CompanionIndex
     from precast.loader.resolve.pins import Pins
 
 _BLOBS = "blobs"
@@ -82,6 +83,18 @@ class Cache:
         if len(data) != blob.size or digest(data) != blob.sha256:
             raise self._corrupt(name, "its content is not what the index promises")
         return data
+
+    def companions(self) -> CompanionIndex | None:
+        """The companion index, checked; None if the cache has no companions."""
+        blob = self.index.companions
+        if blob is None:
+            return None
+        with IMPORT_LOCK:
+            from precast.loader.contract.format.companion_index import CompanionIndex
+        try:
+            return CompanionIndex.decode(self.read(blob))
+        except FormatError as error:
+            raise _unreadable(self.path / _BLOBS / blob.sha256, error) from None
 
     @contextmanager
     def many_blobs(self) -> Iterator[None]:

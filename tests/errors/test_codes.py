@@ -24,7 +24,7 @@ GIVEN = {
     "LoadError": "PCL08", "LaunchError": "PCL09", "Frozen": "PCL10", "NoCudaDevice": "PCL11", "WrongDevice": "PCL12",
     "NoDriver": "PCL13", "NotWarmedUp": "PCL14", "FetchError": "PCL16", "AttachNotInstalled": "PCL17",
     "NotInstalled": "PCA01", "KernelMissing": "PCA02", "UnknownKey": "PCA03", "NoCompiler": "PCA04",
-    "DeferredImportFailed": "PCA05",
+    "DeferredImportFailed": "PCA05", "CompanionLeftOut": "PCA06",
     "DeclarationError": "PCK01", "SourceError": "PCK02", "UnknownOp": "PCK03",
     "NoOperator": "PCK05", "PackageError": "PCK06",
     "ManifestError": "PCB01", "DescribeError": "PCB02", "ToolError": "PCB03",

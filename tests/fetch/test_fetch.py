@@ -12,6 +12,7 @@ from precast.fetch.fetcher import Fetched, fetch
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError, FetchError, IntegrityError
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attach.companions import cache_with
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.many import QUICK, many
 from tests.helpers.web.served import Served
@@ -28,6 +29,14 @@ def test_what_is_fetched_is_what_was_pushed(served: Served, old: Path, tmp_path:
     assert (done.name, done.digest, done.artifacts, done.changed) == ("many", Cache(old).digest, 40, True)
     assert done.reused == 0 and done.received >= sum(p.stat().st_size for p in (old / "blobs").iterdir())
     assert [p.name for p in (tmp_path / "deeper").iterdir()] == ["cache"], "nothing else is left"
+
+
+def test_files_of_other_compilers_come_along(served: Served, tmp_path: Path) -> None:
+    """The index names a blob that names them."""
+    cache = cache_with(tmp_path / "old")
+    served.put(cache.path)
+    done = get(served, tmp_path / "cache")
+    assert tree(tmp_path / "cache") == tree(cache.path) and len(tree(cache.path)) == 5 and done.reused == 0
 
 
 def test_the_exact_reference_and_the_pin_name_what_was_read(

@@ -162,6 +162,7 @@ class CacheWriter:
     dictionary: tuple[Blob, bytes] | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     ops: dict[str, OpIndex] = field(default_factory=dict)
+    companions: Blob | None = None
 
     def keep(self, data: bytes, encoding: str = "zstd") -> Blob:
         """Store some bytes."""
@@ -198,6 +199,7 @@ class CacheWriter:
             runtimes=tuple(self.runtimes),
             ops=entries,
             dictionary=self.dictionary[0] if self.dictionary else None,
+            companions=self.companions,
         )
         (path / "index.json").write_bytes(index.encode())
         return path

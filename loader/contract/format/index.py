@@ -72,13 +72,15 @@ class OpEntry(Immutable, kw_only=True):
 
 
 class Index(Immutable, kw_only=True):
-    """The root of a cache. ``toolchain`` has the versions of the tools that built it, by package name."""
+    """The root of a cache. ``toolchain`` has the versions of the tools that built it, by package name;
+    ``companions`` is the blob that lists other compilers' files (``companion_index``)."""
 
     name: str
     toolchain: dict[str, str]
     runtimes: tuple[Runtime, ...]
     ops: dict[str, OpEntry]
     dictionary: Blob | None = None
+    companions: Blob | None = None
 
     def encode(self) -> bytes:
         """The bytes of ``index.json``. Equal indexes have equal bytes: they are sorted, without times or paths."""
@@ -91,6 +93,7 @@ class Index(Immutable, kw_only=True):
                 "runtimes": [r.to_json() for r in sorted(self.runtimes, key=lambda r: r.host.arch)],
                 "dictionary": self.dictionary.to_json() if self.dictionary else None,
                 "ops": {op: entry.to_json() for op, entry in self.ops.items()},
+                **({"companions": self.companions.to_json()} if self.companions else {}),
             }
         )
 
@@ -99,7 +102,7 @@ class Index(Immutable, kw_only=True):
         """Read ``index.json``. Raises a FormatError for another format or version."""
         root = fields.as_object(fields.read_json(data, limit=INDEX_LIMIT))
         check_version(root, FORMAT)
-        fields.known(root, ("format", "version", "name", "toolchain", "runtimes", "dictionary", "ops"))
+        fields.known(root, ("format", "version", "name", "toolchain", "runtimes", "dictionary", "ops", "companions"))
         ops = fields.table(root, "ops", OpEntry.parse, most=100_000)
         for op in ops:
             if not OP_NAME.admits(op):
@@ -110,6 +113,7 @@ class Index(Immutable, kw_only=True):
             runtimes=fields.items(root, "runtimes", Runtime.parse, most=8),
             dictionary=fields.parsed(root, "dictionary", lambda v: None if v is None else Blob.parse(v)),
             ops=ops,
+            companions=fields.parsed(root, "companions", Blob.parse, None),
         )
 
 

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from precast import loader
 from precast.attach.attachment import Attachment
+from precast.attach.companions.before_import import place_companions
 from precast.attach.compiler import importers
 from precast.attach.compiler.dsl import Answers
 from precast.attach.deferred.module import Deferral, defer
@@ -26,6 +27,7 @@ from precast.loader.contract.values import replace
 from precast.loader.launch.warm_up import warm_up
 from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attach.companions import cache_with
 from tests.helpers.attached import MINE, PACKAGE, write_library
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER
@@ -150,6 +152,12 @@ def deferred_import_failed(stage: Stage) -> object:
             del sys.modules[name]
 
 
+def companion_left_out(stage: Stage) -> object:
+    stage.patch.setenv("PRECAST_CACHE_PATH", str(cache_with(stage.folder / "cache", name="humming").path))
+    stage.patch.setenv("PRECAST_COMPANIONS", str(stage.folder / "placed"))
+    return place_companions(frozen=True)
+
+
 def fetch(stage: Stage) -> object:
     with Web(PATIENCE) as web:
         return open_source(read_reference(f"file://{stage.folder}/cahce"), web)
@@ -161,5 +169,5 @@ EXAMPLES: dict[str, Example] = {
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
     "PCL16": fetch, "PCL17": attach_not_installed,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
-    "PCA05": deferred_import_failed,
+    "PCA05": deferred_import_failed, "PCA06": companion_left_out,
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Record what other compilers leave in their caches at the start of a program, and check that it is complete."""
