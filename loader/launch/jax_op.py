@@ -135,7 +135,7 @@ def register(kernel: Kernel, outputs: Iterable[str] | None, vmap_method: str | N
 
     call.__name__ = call.__qualname__ = kernel.op
     jax_function: Any = call
-    jax_function.target = target  # which jax.export has to be told
+    jax_function.target = target  # the name that jax.export has to allow
     return jax_function
 
 
