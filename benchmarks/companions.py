@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from precast.attach.companions.placement import place
+from precast.attach.companions.placement import place_files
 from precast.build.cache.companion_files import add_companions
 from precast.build.cache.pack import uncompressed
 from precast.loader.contract.format.companion_index import CompanionFile, CompanionIndex, CompanionState
@@ -48,7 +48,7 @@ def written(path: Path, total: int, size: int) -> int:
 
 def place_once(path: Path, root: Path) -> None:
     """Open a cache and place its files."""
-    placement = place(Cache(path), root, lambda _: FACTS, {})
+    placement = place_files(Cache(path), root, lambda _: FACTS, {})
     assert placement.placed and not placement.left_out
 
 
