@@ -9,6 +9,7 @@ import ast
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
@@ -184,10 +185,12 @@ def load(name: str) -> Any:
     from precast.build.satellites import satellite
     from precast.cli.completion import add_completion
     from precast.cli.shared.examples import epilog
+    from precast.cli.shared.verbosity import verbosity_options
 
     single, module = typer.Typer(add_completion=False), satellite(module_of(name))
     single.command(name.rpartition(" ")[2], cls=Command, help=module.__doc__, epilog=epilog(name))(module.command)
     command = typer.main.get_command(single)
+    command.params += verbosity_options()
     add_completion(command, name)
     return command
 
@@ -237,11 +240,13 @@ def run(argv: Sequence[str] | None = None) -> None:
     except PrecastError as error:
         from precast.cli.shared.excerpt import error_text
 
+        _print_traceback()
         _print_error(error_text(error))
         sys.exit(status_of(error))
     except OSError as error:
         if error.filename is None:
             raise
+        _print_traceback()
         _print_error(f"error: {error.filename}: {error.strerror}: check the path and its permissions")
         sys.exit(FAILED)
 
@@ -250,6 +255,14 @@ def _print_error(message: str) -> None:
     from precast.cli.shared.output import print_message  # not at the top: the help needs none of it
 
     print_message(message)
+
+
+def _print_traceback() -> None:
+    """Print where the error was raised, above its message, for ``--verbose``."""
+    from precast.cli.shared.verbosity import verbosity
+
+    if verbosity.verbose:
+        traceback.print_exc()
 
 
 def _close_stdout() -> None:

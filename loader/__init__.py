@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # typing's own would import typing, which takes longer th
 if TYPE_CHECKING:
     from typing import Any
 
-    from precast.loader.api import caches, explain, freeze, get, ops, stats, torch_op, variants
+    from precast.loader.api import caches, explain, freeze, get, jax_op, ops, stats, torch_op, variants
     from precast.loader.counts import Stats
     from precast.loader.errors import (
         CacheError,
@@ -64,6 +64,7 @@ __all__ = [
     "explain",
     "freeze",
     "get",
+    "jax_op",
     "ops",
     "preload",
     "stats",
@@ -73,7 +74,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("caches", "explain", "freeze", "get", "ops", "stats", "torch_op", "variants"), "api"),
+    **dict.fromkeys(("caches", "explain", "freeze", "get", "jax_op", "ops", "stats", "torch_op", "variants"), "api"),
     **dict.fromkeys(("Preload", "preload"), "preloading"),
     **dict.fromkeys(("Session", "current_session", "use"), "session"),
     "Kernel": "launch.kernel",

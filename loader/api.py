@@ -1,4 +1,4 @@
-"""The functions that a program calls: get, explain, ops, variants, caches, freeze, stats, torch_op."""
+"""The functions that a program calls: get, explain, ops, variants, caches, freeze, stats, torch_op, jax_op."""
 
 from __future__ import annotations
 
@@ -273,3 +273,49 @@ def torch_op(kernel: Kernel, name: str | None = None, *, outputs: Iterable[str] 
     See also: ``get``.
     """
     return session.default.operators.register(kernel, name, outputs)
+
+
+def jax_op(
+    kernel: Kernel, *, outputs: Iterable[str] | None = None, vmap_method: str | None = None
+) -> Callable[..., Any]:
+    """Make a JAX function of a kernel, for ``jax.jit``, ``jax.export`` and CUDA graphs.
+
+    It takes the kernel's inputs by position and its numbers by name, which are constants of a trace, and returns new
+    arrays; what an output held before cannot be passed. Gradients are left to ``jax.custom_vjp``. Arrays that are
+    sharded over several devices are gathered first, except inside ``jax.shard_map``.
+
+    Parameters
+    ----------
+    kernel
+        A kernel that ``get`` returned, with ``target`` on a machine without a GPU: then a trace can be exported.
+    outputs
+        The arguments that the kernel writes, by name; what its author declared if None.
+    vmap_method
+        What ``jax.vmap`` does, as for ``jax.ffi.ffi_call``: ``"sequential"`` launches the kernel once for each element,
+        None is an error.
+
+    Returns
+    -------
+    Callable
+        The function. It returns one array, or a list of several. Its ``target`` is the name that ``jax.export`` has to
+        allow.
+
+    Raises
+    ------
+    ConfigError
+        XLA cannot call the kernel: it takes something else than row-major arrays and numbers, or mixes their order.
+    LoadError
+        jax-tvm-ffi is not installed.
+
+    Examples
+    --------
+    >>> from precast import loader
+    >>> kernel = loader.get("scale", {"dtype": "float32"}, target="sm_90a")
+    >>> scale = loader.jax_op(kernel, outputs=["y"])  # doctest: +SKIP
+    >>> jax.jit(lambda x: scale(x, factor=2.0) + 1)  # doctest: +SKIP
+
+    See also: ``get``, ``torch_op``.
+    """
+    with IMPORT_LOCK:
+        from precast.loader.launch.jax_op import register
+    return register(kernel, outputs, vmap_method)

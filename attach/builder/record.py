@@ -52,7 +52,11 @@ def command(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="The name in the manifest; by default that of the file.", metavar="NAME"),
+        typer.Option(
+            "--name",
+            help="The name in the manifest; by default that of the file, and of recorded.yaml with its folder's.",
+            metavar="NAME",
+        ),
     ] = None,
     build_for: Annotated[
         list[str] | None,
@@ -188,12 +192,15 @@ def _words(program: list[str] | None, model: Path | None) -> list[str]:
 
 
 def _name_of(output: Path) -> str:
-    """The name of the cache and of its wheel, of which two services must not have the same.
+    """The name of the cache and of its wheel: the file's, with the folder's before it where the file has the usual
+    name, since two services must not have one name.
 
-    >>> _name_of(Path("out/Chat_server.yaml")), _name_of(Path("_.yaml"))
-    ('chat-server', 'recorded')
+    >>> _name_of(Path("out/Chat_server.yaml")), _name_of(Path("/srv/Chat/recorded.yaml")), _name_of(Path("/_.yaml"))
+    ('chat-server', 'chat-recorded', 'recorded')
     """
-    name = "-".join(re.findall(r"[a-z0-9]+", output.stem.lower()))
+    usual = output.stem == "recorded"
+    texts = (output.absolute().parent.name, output.stem) if usual else (output.stem,)
+    name = "-".join(word for text in texts for word in re.findall(r"[a-z0-9]+", text.lower()))
     return name if CACHE_NAME.admits(name) else "recorded"
 
 

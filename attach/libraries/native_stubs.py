@@ -9,7 +9,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_FAILURES = (ImportError, OSError, RuntimeError, AssertionError)
+_FAILURES = (ImportError, OSError, RuntimeError, AssertionError, TypeError)
+"""How an import fails without a driver. TypeError: the Python code of a package iterates over what its native module,
+which is empty by then, should have had."""
 
 
 def empty_where_absent(names: Collection[str]) -> None:

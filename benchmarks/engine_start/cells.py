@@ -55,7 +55,7 @@ def server() -> Iterator[Cell]:
 
 
 def controls() -> Iterator[Cell]:
-    """torch.compile with empty caches once more, since it chooses by time; and served with what vLLM alone has compiled."""
+    """torch.compile with empty caches again, since it chooses by time; and served with what vLLM alone has compiled."""
     yield Cell(name="graph, cold again", caches="graph-again", seconds=130, graph=True)
     name = "graph, caches of vLLM alone, served, no compiler"
     yield Cell(name=name, caches="graph-off", seconds=30, graph=True, **SERVED)
@@ -64,7 +64,10 @@ def controls() -> Iterator[Cell]:
 def models() -> Iterator[Cell]:
     """Models for which vLLM takes kernels of the DSL where an option asks for them, and in its warm-up alone."""
     asked = 'attention_config={"flash_attn_version": 4}'
-    for title, model, option in (("Llama with FlashAttention-4", "llama", asked), ("Qwen3 with experts", "qwen3moe", "")):
+    for title, model, option in (
+        ("Llama with FlashAttention-4", "llama", asked),
+        ("Qwen3 with experts", "qwen3moe", ""),
+    ):
         start = {"caches": title, "model": model, "option": option}
         yield Cell(name=f"{title}, cold", seconds=80, **start)
         yield Cell(name=f"{title}, warm", seconds=50, **start)

@@ -1,4 +1,4 @@
-"""One start of vLLM: ``python engine.py RESULT MODEL [--graph] [--option NAME=JSON]`` answers 27 prompts and writes what happened when.
+"""One start of vLLM: ``engine.py RESULT MODEL [--graph] [--option NAME=JSON]`` answers 27 prompts and times each step.
 
 RESULT is a JSON file: seconds from the start of the process (``START``, in seconds since 1970) to each mark, what was
 compiled just in time and which processes ran, the tokens and their log-probabilities. The weights are made: seeded by
@@ -142,7 +142,9 @@ def run(model: str, graph: bool, option: str = "") -> dict[str, Any]:
     from vllm import LLM, SamplingParams
 
     marks = {"vllm imported": now()}
-    mode: dict[str, Any] = {"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64]}} if graph else {}
+    mode: dict[str, Any] = (
+        {"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64]}} if graph else {}
+    )
     if option:
         name, _, value = option.partition("=")
         mode[name] = json.loads(value)

@@ -21,6 +21,7 @@ from precast.cli.shared.builds.run import BuildRequest
 from precast.cli.shared.manifest_options import ManifestOptions
 from precast.cli.shared.output import print_message
 from precast.cli.shared.project import requested, store_folder, worker_count
+from precast.cli.shared.verbosity import verbosity
 
 if TYPE_CHECKING:
     from precast.build.gpu.profile import Profiles
@@ -84,7 +85,6 @@ def command(
     ] = 0,
     fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first failure, and write no cache.")] = False,
     watch: Annotated[bool, Option("--watch", help="Build again whenever an input changes, until Ctrl-C.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Print every failure in full.")] = False,
     as_json: Annotated[
         bool, Option("--json", help="Print events as JSON, one object per line; the last is the report.")
     ] = False,
@@ -130,9 +130,9 @@ def command(
     if watch:
         from precast.cli.shared.builds.rounds import Watch
 
-        Watch(request, verbose=verbose, as_json=as_json).run()
+        Watch(request, verbose=verbosity.verbose, as_json=as_json).run()
     result = request().run()
-    print_report(*result, as_json=as_json, verbose=verbose)
+    print_report(*result, as_json=as_json, verbose=verbosity.verbose)
     if not result.report.complete:
         raise typer.Exit(1)
 

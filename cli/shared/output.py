@@ -15,6 +15,7 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from precast.cli.shared.verbosity import verbosity
 from precast.loader.command_line.text import count, elide, folded, plain, size, table, terminal_width, wrap
 from precast.loader.terminal_text import visible
 
@@ -84,6 +85,8 @@ def installable(text: str, folder: str) -> str:
 
 def print_message(text: str) -> None:
     """Print a message on stderr; on a terminal its lines are wrapped at words and keep their indentation."""
+    if not verbosity.prints(text):
+        return
     width, text = terminal_width(sys.stderr), installable(text, checkout())
     print(text if width is None else coloured(folded(text, width)), file=sys.stderr, flush=True)
 

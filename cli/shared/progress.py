@@ -7,7 +7,6 @@ used: it draws one bar for each task, and its estimate would count reused varian
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from precast.cli.shared.output import elide, plain, terminal_width
+from precast.cli.shared.verbosity import verbosity
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -33,6 +33,7 @@ _ECHO = 2  # columns left free for ^C, the terminal's echo of Ctrl-C, which must
 class Progress:
     """The progress of items, several of which may run at once. Without a total it shows stages only.
 
+    >>> import sys
     >>> with Progress(3, stream=sys.stdout) as progress:
     ...     progress.stage("starting workers")
     ...     progress.skip()
@@ -43,7 +44,7 @@ class Progress:
     """
 
     total: int = 0
-    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    stream: TextIO = field(default_factory=verbosity.progress_stream)
     clock: Callable[[], float] = time.monotonic
     done: int = 0
     _skipped: int = 0
@@ -149,10 +150,11 @@ class Progress:
 def waiting(text: str, *, after: float = _LONG, stream: TextIO | None = None) -> Iterator[None]:
     """Print a line on stderr if the block takes longer than ``after`` seconds: no command is silent for long.
 
+    >>> import sys
     >>> with waiting("importing kernels", after=60, stream=sys.stdout):
     ...     pass
     """
-    target = sys.stderr if stream is None else stream
+    target = verbosity.progress_stream() if stream is None else stream
     timer = Timer(after, lambda: print(f"{text} ...", file=target, flush=True))
     timer.daemon = True
     timer.start()

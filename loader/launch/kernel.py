@@ -99,6 +99,11 @@ class Kernel:
         return None
 
     @property
+    def tvm_ffi_function(self) -> Callable[..., Any]:
+        """The entry as tvm_ffi calls it, which checks no device."""
+        return self._function
+
+    @property
     def obstacle(self) -> str | None:
         """Why a call would be refused on this machine, or None where it would launch."""
         error = self._refusal()

@@ -34,6 +34,11 @@ class NativeKernel(Launcher, Kernel):
             from precast.loader.launch.number_kind import number_kind
         return number_kind(value)
 
+    def _through_tvm_ffi(self, *args: Any) -> Any:
+        """Call with any kind of argument. tvm_ffi is imported here, since most programs never need it."""
+        self._launch = self.tvm_ffi_function
+        return self._launch(*args)
+
     def _converted(self, *args: Any) -> Any:
         """The object that the entry returned, as tvm_ffi would return it for these arguments."""
         with IMPORT_LOCK:
@@ -56,12 +61,11 @@ class ObjectKernel(NativeKernel):
     def _device_checked(self) -> None:
         self._arm(self._address, 0, self._library.allocates)
 
-    def _through_tvm_ffi(self, *args: Any) -> Any:
-        """Call with any kind of argument. tvm_ffi is imported here, since most programs never need it."""
+    @property
+    def tvm_ffi_function(self) -> Callable[..., Any]:
         with IMPORT_LOCK:
             from precast.loader.launch.ffi import entry
-        self._launch = entry(self._library, self.artifact.symbol)
-        return self._launch(*args)
+        return entry(self._library, self.artifact.symbol)
 
 
 class ProgramKernel(NativeKernel):
@@ -90,9 +94,8 @@ class ProgramKernel(NativeKernel):
         if self._direct:
             self._arm(PROGRAM_ENTRY, self._program.address)
 
-    def _through_tvm_ffi(self, *args: Any) -> Any:
-        """Call with any kind of argument. tvm_ffi is imported here, since most programs never need it."""
+    @property
+    def tvm_ffi_function(self) -> Callable[..., Any]:
         with IMPORT_LOCK:
             from precast.loader.launch.ffi import program_function
-        self._launch = program_function(PROGRAM_ENTRY, self._program.address)
-        return self._launch(*args)
+        return program_function(PROGRAM_ENTRY, self._program.address)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "tvm_ffi", "cutlass", "cuda", "yaml", "typer", "elftools", "numpy")
+HEAVY = ("torch", "tvm_ffi", "cutlass", "cuda", "yaml", "typer", "elftools", "numpy", "jax")
 
 
 def imported(statement: str) -> set[str]:

@@ -13,11 +13,12 @@ FILES = {
     "minilib/broken.py": "raise ImportError('libcuda.so.1: cannot open shared object file')\n",
     "minilib/half/__init__.py": "from minilib.half import inner\nraise OSError('no driver')\n",
     "minilib/half/inner.py": "",
+    "minilib/filled.py": "from minilib._C import names\ntable = dict(names)\n",
     "minilib/faulty.py": "def f(:\n",
 }
 BEGIN = """
 from precast.attach.libraries.native_stubs import empty_where_absent
-empty_where_absent(["minilib._C", "minilib.real", "minilib.broken", "minilib.half", "minilib.faulty"])
+empty_where_absent(["minilib._C", "minilib.real", "minilib.broken", "minilib.half", "minilib.filled", "minilib.faulty"])
 """
 
 
@@ -28,6 +29,7 @@ empty_where_absent(["minilib._C", "minilib.real", "minilib.broken", "minilib.hal
         "from minilib._C.below import anything; assert anything(1, 2) is None",
         "import minilib.real; assert minilib.real.sort() == 'sorted' and minilib.real.__file__",
         "import minilib.broken; assert minilib.broken.sort(1) is None",
+        "import minilib.filled; assert minilib.filled.table.anything(1, 2) is None",
         "import minilib.half; from minilib.half.more import jit\n"
         "@jit\ndef one(): return 1\n@jit(fast=True)\ndef two(): return 2\n"
         "assert (one(), two()) == (1, 2)",
