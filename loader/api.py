@@ -275,9 +275,7 @@ def torch_op(kernel: Kernel, name: str | None = None, *, outputs: Iterable[str] 
     return session.default.operators.register(kernel, name, outputs)
 
 
-def jax_op(
-    kernel: Kernel, *, outputs: Iterable[str] | None = None, vmap_method: str | None = None
-) -> Callable[..., Any]:
+def jax_op(kernel: Kernel, *, outputs: Iterable[str] | None = None, vmap_method: str | None = None) -> Any:
     """Make a JAX function of a kernel, for ``jax.jit``, ``jax.export`` and CUDA graphs.
 
     It takes the kernel's inputs by position and its numbers by name, which are constants of a trace, and returns new

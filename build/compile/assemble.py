@@ -102,9 +102,13 @@ def _check_limits(
 
 
 def _recorded_sizes(compiled: Object, toolchain: Toolchain, cubin: bytes) -> dict[str, LaunchSizes]:
-    """The sizes of the launches of one call; none where its host code cannot be called without a GPU."""
+    """The sizes of the launches of one call; none where its host code cannot be called without a GPU.
+
+    The host code prints that there is too little shared memory.
+    """
+    code, symbol, signature = compiled.code, compiled.symbol, compiled.signature
     try:
-        caller = Caller(toolchain, compiled.code, compiled.symbol, compiled.signature, cubin)
+        caller = Caller(toolchain, code, symbol, signature, cubin, only_launches=False)
         calls = caller.drawn("sizes", 1, tame=True)
     except PlanError:
         return {}

@@ -36,8 +36,17 @@ class Call:
 class Caller:
     """Makes calls of one object. ``parameters`` has each kernel of its device code with the sizes of its parameters."""
 
-    def __init__(self, toolchain: Toolchain, obj: bytes, symbol: str, signature: Signature, cubin: bytes) -> None:
-        self.symbol, self.signature = symbol, signature
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        obj: bytes,
+        symbol: str,
+        signature: Signature,
+        cubin: bytes,
+        *,
+        only_launches: bool = True,
+    ) -> None:
+        self.symbol, self.signature, self._only_launches = symbol, signature, only_launches
         self._parts = (toolchain, obj, symbol, cubin)
         self.parameters = {k: tuple(size for _, size in elf.kernel_parameters(cubin, k)) for k in elf.kernels(cubin)}
 
@@ -49,7 +58,7 @@ class Caller:
         sizes, spans = _edges(near) if near else ((), ())
         draw = Draw(self.signature, f"{self.symbol} {seed}", tame=tame, near=sizes, spans=spans, most=most)
         arguments = [draw.call() for _ in range(count)]
-        with Recorder(*self._parts) as recorder:
+        with Recorder(*self._parts, only_launches=self._only_launches) as recorder:
             answers = recorder.ask(arguments)
         for passed, recorded in zip(arguments, answers, strict=True):
             if recorded.error:

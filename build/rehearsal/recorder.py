@@ -52,10 +52,12 @@ class Recorded:
 
 class Recorder:
     """Calls one object. Use it in a ``with`` block. ``parameters`` has each kernel of its device code with the sizes
-    of its parameters."""
+    of its parameters. Host code that does more than launch, such as print, is refused if it ``only_launches``."""
 
-    def __init__(self, toolchain: Toolchain, obj: bytes, symbol: str, cubin: bytes) -> None:
-        self.symbol = symbol
+    def __init__(
+        self, toolchain: Toolchain, obj: bytes, symbol: str, cubin: bytes, *, only_launches: bool = True
+    ) -> None:
+        self.symbol, self._only_launches = symbol, only_launches
         self.parameters = {
             kernel: tuple(size for _, size in elf.kernel_parameters(cubin, kernel)) for kernel in elf.kernels(cubin)
         }
@@ -131,7 +133,8 @@ class Recorder:
         tools, ffi = self._toolchain, self._toolchain.ffi / "libtvm_ffi.so"
         (folder / "recorder.so").write_bytes(recorder_library(tools.gcc, SOURCE))
         (folder / "variant.o").write_bytes(self._obj)
-        command: list[str | Path] = [tools.ld, *FLAGS, "--no-undefined", "-o", "variant.so", "variant.o"]
+        defined = ["--no-undefined"] if self._only_launches else []  # else the process may have what is missing
+        command: list[str | Path] = [tools.ld, *FLAGS, *defined, "-o", "variant.so", "variant.o"]
         try:
             run([*command, folder / "recorder.so", ffi, *host_libraries(tools)], folder, self.symbol)
         except LinkError as error:

@@ -15,6 +15,9 @@ HEAD = """\
 
 `precast COMMAND --help` says the same.
 
+Every command has two options beside its own: `-q`, `--quiet` leaves out progress, warnings and notes, and `-v`,
+`--verbose` prints failures in full, and where in precast an error was raised.
+
 Exit status 0: done. 1: something failed or is missing. 2: the request itself is wrong. 130: interrupted. Errors go to
 standard error, and end with what to do."""
 
@@ -35,7 +38,7 @@ def _contents() -> str:
 def _command(name: str) -> str:
     command = main.load(name)
     parts = [f"## `precast {name}`", command.help]
-    described = [p for p in command.params if not getattr(p, "hidden", False)]
+    described = [p for p in command.params if not getattr(p, "hidden", False) and p.name not in ("quiet", "verbose")]
     arguments = [p for p in described if p.param_type_name == "argument"]
     options = [p for p in described if p.param_type_name == "option"]
     parts.append(

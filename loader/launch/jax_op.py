@@ -7,7 +7,7 @@ and the outputs side by side, and numbers as attributes; a kernel that takes any
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.values import Immutable
@@ -57,7 +57,7 @@ def plan_of(op: str, signature: Signature, outputs: Iterable[str] | None = None)
     names = {a.name for a in tensors}
     if not written or written - names:
         raise ConfigError(f"{op}: its outputs are not known: give outputs=[..] out of {', '.join(sorted(names))}")
-    order = []
+    order: list[str] = []
     for argument in passed:
         number = argument.kind == "scalar" or (argument.kind == "const" and isinstance(argument.value, (int, float)))
         if argument.kind != "tensor" and not number:
@@ -101,7 +101,7 @@ def _row_major(argument: Argument) -> bool:
     return True
 
 
-def register(kernel: Kernel, outputs: Iterable[str] | None, vmap_method: str | None) -> Callable[..., Any]:
+def register(kernel: Kernel, outputs: Iterable[str] | None, vmap_method: str | None) -> Any:
     """The function of a kernel; the parameters are those of ``loader.jax_op``."""
     if not isinstance(kernel, Kernel):
         raise ConfigError(f"{kernel!r} is not a kernel: give what loader.get returned")
@@ -134,8 +134,9 @@ def register(kernel: Kernel, outputs: Iterable[str] | None, vmap_method: str | N
         return launch(*arrays, **{name: dtypes[name].type(value) for name, value in values.items()})
 
     call.__name__ = call.__qualname__ = kernel.op
-    call.target = target  # type: ignore[attr-defined]  # which jax.export has to be told
-    return call
+    jax_function: Any = call
+    jax_function.target = target  # the name that jax.export has to allow
+    return jax_function
 
 
 def _values(plan: Plan, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

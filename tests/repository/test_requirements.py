@@ -39,8 +39,9 @@ def requirements(folder: str) -> set[str]:
     if folder == "fetch":  # in the loader's wheel
         return requirements("loader")
     if folder in ("loader", "emulator", "attach", "native"):
-        own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
-        return set(map(name_of, own["project"].get("dependencies", ())))
+        own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        extras = own.get("optional-dependencies", {}).values()
+        return {name_of(each) for group in (own.get("dependencies", ()), *extras) for each in group}
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = whole["project"]["optional-dependencies"]
     needed = [r for extra in sorted(set(extras) - {"test", "tools", "check", "docs", "dev"}) for r in extras[extra]]

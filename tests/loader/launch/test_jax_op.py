@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import platform
 import sys
 from dataclasses import replace
@@ -96,9 +97,9 @@ def test_sharded_arrays(scale: Any, jax: Any) -> None:
 
 def test_wrong_calls(scale: Any, jax: Any) -> None:
     x = jax.numpy.ones(4, dtype="float32")
-    for call in (lambda: scale(x), lambda: scale(x, x, factor=1.0), lambda: scale(x, factor=1.0, other=2)):
+    for arrays, numbers in (((x,), {}), ((x, x), {"factor": 1.0}), ((x,), {"factor": 1.0, "other": 2})):
         with pytest.raises(TypeError, match=r"call it as scale\(x, factor=\), and it returns y"):
-            call()
+            scale(*arrays, **numbers)
     with pytest.raises(ConfigError, match=r"not int32: convert it"):
         scale(x.astype("int32"), factor=1.0)
     with pytest.raises(ConfigError, match=r"takes x: float32\[n\], not an array of shape \[2, 2\]"):
@@ -113,14 +114,13 @@ def test_what_the_kernel_itself_refuses_is_an_error_of_jax(tmp_path: Path, jax: 
 
 
 def test_a_trace_is_exported_for_a_gpu_without_one(tmp_path: Path, jax: Any) -> None:
-    import jax.export
-
+    export: Any = importlib.import_module("jax.export")
     there = [replace(argument, device="cuda") for argument in (X, Y)]
     scale = loader.jax_op(kernel_of(Native(tmp_path), tmp_path, (*there, FACTOR)))
     shape = jax.ShapeDtypeStruct((4,), "float32")
     program = jax.jit(lambda x: scale(x, factor=3.0))
-    allowed = [jax.export.DisabledSafetyCheck.custom_call(scale.target)]
-    exported = jax.export.export(program, platforms=["cuda"], disabled_checks=allowed)(shape)
+    allowed = [export.DisabledSafetyCheck.custom_call(scale.target)]
+    exported = export.export(program, platforms=["cuda"], disabled_checks=allowed)(shape)
     assert scale.target in exported.mlir_module() and scale.target.startswith("precast.scale.")
 
 
@@ -152,6 +152,13 @@ def test_a_row_major_array_fits_rows_that_may_be_padded_and_single_rows() -> Non
     padded, single = replace(MATRIX, strides=("s", 1)), replace(MATRIX, name="c", shape=(1, 8), strides=(1, 1))
     plan = plan_of("scale", Signature(arguments=(padded, single, replace(Y, shape=("n", 4, "k")))).writing(["y"]))
     assert plan.shapes([(2, 3), (1, 8)]) == [(3, 4, 2)]
+
+
+def test_the_kernels_own_constants_are_passed(tmp_path: Path, jax: Any) -> None:
+    block = Argument(name="block", kind="const", value=128)
+    scale = loader.jax_op(kernel_of(Native(tmp_path), tmp_path, (X, Y, FACTOR, block)))
+    traced = str(jax.make_jaxpr(lambda x: scale(x, factor=3.0))(jax.numpy.ones(4, dtype="float32")))
+    assert "('block', np.int64(128))" in traced and "('factor', np.float32(3.0))" in traced
 
 
 def test_numbers_stand_where_the_kernel_takes_them() -> None:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import tempfile
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,10 @@ def not_enumerated(what: str, error: Exception) -> None:
     if what in _FAILED:
         return
     _FAILED[what] = None
-    reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
-    say(f"not enumerated: {what} ({reason})")
+    lines = str(error).strip().splitlines()
+    frames = traceback.extract_tb(error.__traceback__)
+    text = lines[0] if lines else f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no reason"
+    say(f"not enumerated: {what} ({type(error).__name__}: {text[:300]})")
 
 
 def operator_failed(name: str, error: Exception) -> None:
