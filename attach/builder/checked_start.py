@@ -13,7 +13,7 @@ from precast.attach.builder.recorded_run import run_to_end
 from precast.attach.builder.recorded_start import environment_of, results
 from precast.attach.companions.companion import Companion
 from precast.attach.companions.machine_facts import Machine
-from precast.attach.companions.placement import place
+from precast.attach.companions.placement import place_files
 from precast.build.disk.scratch import temporary_folder
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
@@ -38,7 +38,7 @@ def check_start(cache: Cache, words: list[str], companions: Iterable[Companion])
     if cache.index.companions is None:
         raise ConfigError(f"{cache.path} has no companions: run 'precast start record' first")
     with temporary_folder() as root:
-        placement = place(cache, root / "placed", Machine().facts, {})
+        placement = place_files(cache, root / "placed", Machine().facts, {})
         if placement.left_out:
             return CheckedStart(problems=tuple(map(str, placement.left_out)), companions=0, files=0, status=0)
         folders = {placed.companion: placed.folder for placed in placement.placed}
@@ -96,12 +96,12 @@ class CompilerWatch:
         while not self._end.is_set():
             parents: dict[int, int] = {}
             compilers: dict[int, tuple[str, int, str]] = {}
-            for number in filter(str.isdigit, os.listdir("/proc")):
-                facts = _process(Path("/proc", number))
+            for number in map(int, filter(str.isdigit, os.listdir("/proc"))):
+                facts = _process(Path(f"/proc/{number}"))
                 if facts is not None:
-                    parents[int(number)] = facts[1]
+                    parents[number] = facts[1]
                     if facts[0] in _COMPILERS:
-                        compilers[int(number)] = facts
+                        compilers[number] = facts
             for number, (name, _, begun) in compilers.items():
                 if _is_below(number, parents):
                     self._seen[number, begun] = name
@@ -109,7 +109,7 @@ class CompilerWatch:
 
 
 def _process(folder: Path) -> tuple[str, int, str] | None:
-    """The name, the parent and the start time of a process, if it is there and not only asked for its version."""
+    """The name, the parent and the start time of a process, if it is there and does more than print its version."""
     try:
         text = (folder / "stat").read_text()
         name, _, rest = text.partition("(")[2].rpartition(")")

@@ -38,12 +38,12 @@ def place_companions(*, frozen: bool) -> tuple[str, ...]:
         return ()
     with IMPORT_LOCK:
         from precast.attach.companions.machine_facts import Machine
-        from precast.attach.companions.placement import place
+        from precast.attach.companions.placement import place_files
     machine, root = Machine(), folder_of_user(os.environ)
     placed: list[str] = []
     left_out: list[str] = []
     for cache in having:
-        placement = place(cache, root, machine.facts, os.environ)
+        placement = place_files(cache, root, machine.facts, os.environ)
         os.environ.update(placement.variables)
         placed += map(str, placement.placed)
         left_out += map(str, placement.left_out)

@@ -1,8 +1,9 @@
 """Placement: the files of companions, verified and put into folders of this user, from which their owners read.
 
-The folder of a companion is named by the digest of what is in it, so that caches of two versions never mix and a second
-start finds everything there: it compares sizes only. Files are written into a folder aside, which is renamed when it is
-complete; a process that is killed leaves that folder, and the next one removes it. One process at a time writes.
+The folder of a companion is named by the digest of the companion index, so that files of two versions never mix and a
+second start finds everything there: it compares sizes only. Files are written into a folder aside, which is renamed
+when it is complete; a process that is killed leaves that folder, and the next one removes it. One process writes at a
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from pathlib import Path
 from precast.attach.companions.companion import COMPANIONS, Companion
 from precast.attach.companions.machine_facts import difference
 from precast.loader.contract.format.companion_index import FOLDER, CompanionFile, CompanionState
-from precast.loader.contract.format.index import digest, encode
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
@@ -70,7 +70,7 @@ class Placement(Immutable):
         return "\n".join(map(str, (*self.placed, *self.left_out)))
 
 
-def place(
+def place_files(
     cache: Cache, root: Path, facts: Callable[[Companion], Mapping[str, str]], environment: Mapping[str, str]
 ) -> Placement:
     """Put the companions of a cache into folders below ``root``, as far as they fit.
@@ -92,6 +92,7 @@ def place(
             _make_private(root)
     except PrecastError as error:
         return Placement((), (LeftOut(f"cache {cache.name}", f"{error} ({error.code})"),))
+    version = cache.index.companions.sha256[:32] if cache.index.companions else ""
     placed: list[Placed] = []
     left_out: list[LeftOut] = []
     for state in index.companions if index else ():
@@ -99,7 +100,7 @@ def place(
         if companion is None:
             left_out.append(LeftOut(state.name, "this version of precast-attach does not have it: upgrade it"))
             continue
-        folder = root / f"{state.name}-{digest(encode(state.to_json()))[:32]}"
+        folder = root / f"{state.name}-{version}"
         elsewhere = environment.get(companion.variable, str(folder))
         reason = companion.refusal or difference(companion, state.facts, facts(companion))
         if not reason and elsewhere != str(folder):
@@ -151,10 +152,10 @@ def _missing(state: CompanionState, folder: Path) -> list[CompanionFile]:
     prefix = os.fsencode(folder)
     if not folder.is_dir():
         return list(state.files)
-    return [file for file in state.files if not _is_whole(folder / file.path, file.size(prefix))]
+    return [file for file in state.files if not _is_whole(f"{folder}/{file.path}", file.size(prefix))]
 
 
-def _is_whole(path: Path, size: int) -> bool:
+def _is_whole(path: str, size: int) -> bool:
     try:
         facts = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -191,9 +192,10 @@ def _write_part(cache: Cache, files: Sequence[CompanionFile], aside: Path, folde
                 data = data.replace(FOLDER, folder)
             if len(data) != file.size(folder):
                 raise IntegrityError(f"{file.path} has another number of relocations than listed: rebuild the cache")
-            path = aside / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            path = f"{aside}/{file.path}"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as placed:
+                placed.write(data)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from precast.attach.companions.companion import COMPANIONS
 from precast.attach.companions.machine_facts import Machine
-from precast.attach.companions.placement import place
+from precast.attach.companions.placement import place_files
 from precast.build.cache.contents import CacheContents
 from precast.build.wheel.wheel import write_wheels
 from precast.cli.main import app, run
@@ -126,7 +126,7 @@ def test_a_wheel_has_them_and_a_second_recording_replaces_them(engine: list[str]
     assert CacheContents.open(Path("cache")).verify().files == 1 + 3
     (wheel,) = write_wheels(Path("cache"), tmp_path / "dist", version="1")
     assert wheel.name == "precast_cache_cache-1-py3-none-any.whl"
-    placement = place(Cache("cache"), tmp_path / "placed", Machine().facts, {})
+    placement = place_files(Cache("cache"), tmp_path / "placed", Machine().facts, {})
     assert [each.files for each in placement.placed] == [2]
 
 

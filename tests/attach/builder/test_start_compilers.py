@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from precast.attach.companions.machine_facts import Machine
-from precast.attach.companions.placement import place
 from precast.cli.main import app
-from precast.loader.resolve.cache import Cache
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +31,7 @@ def add(x, y, n, BLOCK: tl.constexpr):
 signature = {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}
 source = ASTSource(add, signature, constexprs={"BLOCK": 256})
 kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-print(json.dumps([len(compiled), hashlib.sha256(kernel.asm["cubin"]).hexdigest()]))
+print(json.dumps([len(compiled), hashlib.sha256(kernel.asm["cubin"]).hexdigest()]), file=open("results", "a"))
 """
 TORCH = """
 import json, torch
@@ -47,16 +42,13 @@ def layer(x, w):
 
 torch.manual_seed(0)
 y = torch.compile(layer)(torch.randn(8, 64), torch.randn(64, 32))
-print(json.dumps([counters["inductor"]["fxgraph_cache_miss"], y.tolist()]))
+print(json.dumps([counters["inductor"]["fxgraph_cache_miss"], y.tolist()]), file=open("results", "a"))
 """
 
 
-@pytest.mark.parametrize(
-    ("package", "program", "variable"),
-    [("triton", TRITON, "TRITON_CACHE_DIR"), ("torch", TORCH, "TORCHINDUCTOR_CACHE_DIR")],
-)
+@pytest.mark.parametrize(("package", "program"), [("triton", TRITON), ("torch", TORCH)])
 def test_a_start_elsewhere_compiles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, program: str, variable: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, program: str
 ) -> None:
     pytest.importorskip(package)
     if package == "torch" and shutil.which("g++") is None:
@@ -69,18 +61,9 @@ def test_a_start_elsewhere_compiles_nothing(
     assert done.exit_code == 0, done.output
     done = start("check", "cache", "--", *words)
     assert done.exit_code == 0 and "nothing was compiled" in done.output, done.output
-    placement = place(Cache("cache"), tmp_path / "placed", Machine().facts, {})
-    empty, full = printed(words, {variable: str(tmp_path / "empty")}), printed(words, placement.variables)
-    assert (empty[0], full[0]) == (1, 0) and empty[1] == full[1]
+    first, second = (json.loads(line) for line in Path("results").read_text().splitlines())
+    assert (first[0], second[0]) == (1, 0) and first[1] == second[1]
 
 
 def start(*words: str) -> Result:
     return CliRunner().invoke(app, ["start", *words], catch_exceptions=False)
-
-
-def printed(words: list[str], variables: dict[str, str]) -> list[object]:
-    """How many kernels a program compiled, and its result."""
-    environment = {**os.environ, **variables}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    value: list[object] = json.loads(done.stdout.splitlines()[-1])
-    return value

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from precast.attach.companions.companion import COMPANIONS, Companion
-from precast.attach.companions.placement import Placement, place
+from precast.attach.companions.placement import Placement, place_files
 from precast.loader.contract.format.artifact import Blob
 from precast.loader.contract.format.index import digest
 from precast.loader.resolve.cache import Cache
@@ -28,11 +28,13 @@ def cache(tmp_path: Path) -> Cache:
     return cache_with(tmp_path / "cache")
 
 
-def placed(cache: Cache, root: Path, facts: Mapping[str, str] = FACTS, **environment: str) -> Placement:
+def placed(
+    cache: Cache, root: Path, facts: Mapping[str, str] = FACTS, environment: Mapping[str, str] | None = None
+) -> Placement:
     def here(companion: Companion) -> Mapping[str, str]:
         return facts
 
-    return place(cache, root, here, environment)
+    return place_files(cache, root, here, environment or {})
 
 
 def reason(placement: Placement) -> str:
@@ -79,16 +81,16 @@ def test_what_does_not_fit_is_left_out_with_the_reason(cache: Cache, tmp_path: P
 
 
 def test_a_folder_that_the_user_chose_stays(cache: Cache, tmp_path: Path) -> None:
-    placement = placed(cache, tmp_path / ROOT, TRITON_CACHE_DIR="/mine")
+    placement = placed(cache, tmp_path / ROOT, environment={"TRITON_CACHE_DIR": "/mine"})
     assert reason(placement) == "TRITON_CACHE_DIR=/mine is set: unset it"
     folder = placed(cache, tmp_path / ROOT).placed[0].folder
-    assert placed(cache, tmp_path / ROOT, TRITON_CACHE_DIR=str(folder)).placed
+    assert placed(cache, tmp_path / ROOT, environment={"TRITON_CACHE_DIR": str(folder)}).placed
 
 
 def test_the_first_of_two_caches_serves(cache: Cache, tmp_path: Path) -> None:
     first = placed(cache, tmp_path / ROOT)
     second = cache_with(tmp_path / "second", {"L/x": b"1"})
-    assert reason(placed(second, tmp_path / ROOT, **first.variables)) == "another cache has some, too"
+    assert reason(placed(second, tmp_path / ROOT, environment=first.variables)) == "another cache has some, too"
 
 
 @pytest.mark.parametrize(
@@ -166,10 +168,10 @@ def test_several_at_once_write_each_file_once(tmp_path: Path) -> None:
 PROCESS = """
 import sys
 from pathlib import Path
-from precast.attach.companions.placement import place
+from precast.attach.companions.placement import place_files
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.companions import FACTS
-placement = place(Cache(sys.argv[1]), Path(sys.argv[2]), lambda companion: FACTS, {})
+placement = place_files(Cache(sys.argv[1]), Path(sys.argv[2]), lambda companion: FACTS, {})
 print(placement.placed[0].written, len(placement.left_out))
 """
 

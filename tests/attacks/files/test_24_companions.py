@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from precast.attach.companions.placement import place
+from precast.attach.companions.placement import place_files
 from tests.helpers.attach.companions import FACTS, cache_listing
 
 BLOB = {"sha256": "0" * 64, "size": 3, "stored": 3, "encoding": "raw"}
@@ -24,7 +24,7 @@ def listed(*paths: str, **changes: Any) -> dict[str, Any]:
 def refused(tmp_path: Path, *companions: object) -> str:
     """The reason why nothing of it was placed."""
     cache = cache_listing(tmp_path / "cache", list(companions))
-    placement = place(cache, tmp_path / "root", lambda companion: FACTS, {})
+    placement = place_files(cache, tmp_path / "root", lambda companion: FACTS, {})
     assert not placement.placed and not (tmp_path / "root").exists()
     (left_out,) = placement.left_out
     return left_out.reason

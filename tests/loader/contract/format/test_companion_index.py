@@ -96,11 +96,12 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """A good index in which one value is another one, or is gone."""
-    data = inner = copy.deepcopy(GOOD)
+    data: Any = copy.deepcopy(GOOD)
+    inner = data
     while True:
         keys = sorted(inner) if isinstance(inner, dict) else range(len(inner))
         key: Any = draw(st.sampled_from(list(keys)))
-        value: Any = inner[key]  # type: ignore[index]
+        value = inner[key]
         if not isinstance(value, (dict, list)) or not value or draw(st.booleans()):
             break
         inner = value
