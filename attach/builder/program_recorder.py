@@ -176,9 +176,8 @@ def _start(run: Run, closures: Closures) -> ChildProcess:
     """A child process, with the requests of all rows sent to it. A script is not closed."""
     closure = None
     if not isinstance(run.program, Script):
-        libraries = tuple(module for name in run.program.libraries or SHIPPED for module in seam_modules(name))
-        reads = Reads(source=run.program.place, declared=run.entry.inputs, modules=libraries)
-        closure = closures.of([reads]).to_json()
+        program = Reads(source=run.program.place, declared=run.entry.inputs)
+        closure = closures.of([program, *map(_library_reads, run.program.libraries or SHIPPED)]).to_json()
     child = ChildProcess(
         "precast.attach.builder.child.program_main",
         name=_NAME,
@@ -193,6 +192,12 @@ def _start(run: Run, closures: Closures) -> ChildProcess:
     )
     child.send(Message({"runs": list(run.requests)}))
     return child
+
+
+def _library_reads(library: str) -> Reads:
+    """What attaching a library reads: the guard of its kernels has all files of its package."""
+    *prepared, package = seam_modules(library)
+    return Reads(source=package, modules=tuple(prepared), package=package)
 
 
 def _recorded(run: Run, child: ChildProcess) -> tuple[Recorded, ...]:
