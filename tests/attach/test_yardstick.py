@@ -17,6 +17,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -491,8 +492,9 @@ def check(site: Site, program: Program) -> None:
     expected = site.unattached(program)
     requested: list[Any] = []
     site.attached(program, "serve", requested)
-    for path, config in requested:
-        site.build(path, config)
+    with ThreadPoolExecutor(1) as thread:  # below its frames no module is imported, as below those of a test process
+        for path, config in requested:
+            thread.submit(site.build, path, config).result()
     for mode in ("serve", "frozen"):
         found = site.attached(program, mode)
         assert len(found) == len(expected) or mode == "frozen", "it ends with the first kernel that is refused"

@@ -16,9 +16,11 @@ from tests.helpers.web.served import KINDS, Served, serve_as
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A folder in memory, where there is one: each fetch syncs its files."""
+    """A folder in memory, where there is one: each fetch syncs its files. It is also the home of processes that start
+    meanwhile, and one that ends later may write there while it is removed."""
     shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as folder:
+    place = shared if os.access(shared, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

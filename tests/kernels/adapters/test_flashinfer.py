@@ -113,6 +113,7 @@ def test_a_change_upstream_is_named(tmp_path: Path) -> None:
             "config": dict(config),
             "symbols": ["entry"],
             "seconds": 300,
+            "inputs": [f"folder:{tmp_path}/flashinfer"],  # else the compilation does not see it
         }
         worker.send(Message(request))
         error = worker.receive(300).header["error"]
