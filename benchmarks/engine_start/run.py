@@ -245,14 +245,16 @@ class Run:
     def chain(self, cells: Sequence[Cell]) -> int:
         """Run cells, and return how many failed that must not, or the other way round."""
         gpu, wrong = self.free.get(), 0
-        for cell in cells:
-            if time.time() + cell.seconds > self.until:
-                print(f"left for the next run: {cell.name}", flush=True)
-                break
-            result = self.machine.start(cell, gpu)
-            wrong += ("failed" in result) != cell.fails
-            self._keep(cell, result)
-        self.free.put(gpu)
+        try:
+            for cell in cells:
+                if time.time() + cell.seconds > self.until:
+                    print(f"left for the next run: {cell.name}", flush=True)
+                    break
+                result = self.machine.start(cell, gpu)
+                wrong += ("failed" in result) != cell.fails
+                self._keep(cell, result)
+        finally:
+            self.free.put(gpu)  # also after an error, which ``main`` raises at the end: other chains wait for it
         return wrong
 
     def _keep(self, cell: Cell, result: dict[str, Any]) -> None:

@@ -32,6 +32,17 @@ def test_the_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctest.testmod(load(name, monkeypatch)).failed == 0
 
 
+def test_an_error_in_a_start_leaves_its_gpu_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("run", monkeypatch)
+    machine = module.Machine(tmp_path)
+    monkeypatch.setattr(machine, "start", lambda cell, gpu: json.loads("half of a resul"))
+    run = module.Run(machine, float("inf"), None)
+    run.free.put(3)
+    with pytest.raises(json.JSONDecodeError):
+        run.chain(module.CELLS[:1])
+    assert run.free.get(timeout=1) == 3
+
+
 def fatbin(*entries: tuple[int, int, bytes]) -> bytes:
     """A container of GPU code: kind, architecture and code of each entry."""
     body = b""
