@@ -64,7 +64,7 @@ def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solut
     assert with_ptx(cache, store, cases) == cases
     key = KeptPtx(cache, store)._record("user.add", first)
     store.record_file(key).unlink()
-    left_out, kept = with_ptx(cache, store, cases)
+    left_out, kept = with_ptx(cache, Store(store.path), cases)
     assert isinstance(left_out, LeftOut) and "--keep ptx" in left_out.reason and kept == cases[1]
 
 
