@@ -59,13 +59,13 @@ def keyless() -> Signing:
 
     def signing(payload: bytes) -> bytes:
         try:
-            config = ClientTrustConfig.production()
             ambient = detect_credential()
             if ambient is None and not sys.stdin.isatty():
                 raise SignatureError("this job has no identity: give it the permission 'id-token: write', or use --key")
+            config = ClientTrustConfig.production()
             token = IdentityToken(ambient) if ambient else Issuer(config.signing_config.get_oidc_url()).identity_token()
             with SigningContext.from_trust_config(config).signer(token) as signer:
-                return signer.sign_dsse(Statement(payload)).to_json().encode()
+                return bytes(signer.sign_dsse(Statement(payload)).to_json().encode())
         except SignatureError:
             raise
         except Exception as error:  # of Sigstore's services, or of what reaches them

@@ -33,12 +33,14 @@ def opened_wheel(path: Path) -> Iterator[tuple[Wheel, CacheContents]]:
         WheelError: it is no wheel.
         IntegrityError: it has other files than the wheel of this cache, or the cache is damaged.
     """
-    files = _read(path)
-    folder, time = path.name.partition("-")[0], path.stat().st_mtime
+    files, time = _read(path), path.stat().st_mtime
+    folder = next((name.removesuffix("index.json") for name in files if name.partition("/")[2] == "index.json"), "")
+    if not folder:
+        raise WheelError(f"{path} has no cache: give a wheel that 'precast wheel' wrote")
     with temporary_folder() as scratch:
         for name, data in files.items():
-            inner = name.removeprefix(f"{folder}/")
-            if name.startswith(f"{folder}/") and (CACHE_FILE.admits(inner) or inner == BUNDLE_FILE):
+            inner = name.removeprefix(folder)
+            if name.startswith(folder) and (CACHE_FILE.admits(inner) or inner == BUNDLE_FILE):
                 (scratch / inner).parent.mkdir(exist_ok=True)
                 (scratch / inner).write_bytes(data)
                 os.utime(scratch / inner, (time, time))
@@ -47,21 +49,22 @@ def opened_wheel(path: Path) -> Iterator[tuple[Wheel, CacheContents]]:
         expected = wheel_content(wheel, {**contents.files(), **contents.signature})
         wrong = sorted(name for name in {*files, *expected} if files.get(name) != expected.get(name))
         if wrong:
+            more = f" and {len(wrong) - 1} more" if wrong[1:] else ""
             raise IntegrityError(
-                f"{path} differs from the wheel that this version of precast makes of its cache, in {wrong[0][:200]!r}"
-                f"{f' and {len(wrong) - 1} more' if wrong[1:] else ''}: pack the cache again with 'precast wheel'"
+                f"{path} differs from the wheel that this version of precast makes of its cache, in"
+                f" {wrong[0][:200]!r}{more}: pack the cache again with 'precast wheel'"
             )
         yield wheel, contents
 
 
 def _named(path: Path, cache: str) -> Wheel:
+    """The names of the wheel of a cache, by the version and the tag in the name of its file."""
     try:
-        _, version, build, _ = parse_wheel_filename(path.name)
+        version = parse_wheel_filename(path.name)[1]
     except InvalidWheelFilename as error:
-        raise WheelError(f"{path}: {error}: give the file that 'precast wheel' wrote") from None
-    tag = "-".join(path.name.removesuffix(".whl").split("-")[-3:])
-    wheel = Wheel(cache=cache, version=version, tag=tag)
-    if build or wheel.filename != path.name:
+        raise WheelError(f"{path}: {error}: give it the name that 'precast wheel' gave it") from None
+    wheel = Wheel(cache=cache, version=version, tag="-".join(path.stem.split("-")[-3:]))
+    if wheel.filename != path.name:
         raise WheelError(f"{path} is the wheel of the cache {cache!r}: name it {wheel.filename}")
     return wheel
 
