@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_any_of_several_signers_is_enough(tmp_path: Path, pair: Pair) -> None:
 
 
 def test_a_pin_needs_no_signature_and_no_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "precast.fetch.trust.ecdsa", None)
+    monkeypatch.setitem(sys.modules, "precast.fetch.trust.ecdsa", None)
     cache = Cache(Built().write(tmp_path / "cache"))
     policy = TrustPolicy.read(policy_file(tmp_path / "policy.json", pins=[f"demo={cache.digest}"]))
     assert accept(policy, cache.path) == "a pin"
