@@ -20,7 +20,7 @@ from precast.loader.regular_file import read_regular
 _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
 
 
-def folder_files(layers: Sequence[tuple[Layer, bytes]], signature: Mapping[str, bytes]) -> dict[str, bytes]:
+def folder_files(layers: Sequence[tuple[Layer, bytes]], signature: Mapping[str, bytes] = {}) -> dict[str, bytes]:
     """The files of a folder with a cache in layers, and with its signature; the last one is the table of the layers."""
     files = {LAYER_FILES.format(layer.sha256): data for layer, data in layers}
     return {**files, **signature, TABLE_FILE: encode(layers_to_json([layer for layer, _ in layers]))}

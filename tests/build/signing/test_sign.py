@@ -253,7 +253,7 @@ def test_bytes_between_the_files_of_a_wheel(cache: Path, tmp_path: Path, pair: P
 def test_a_wheel_that_grows(cache: Path, tmp_path: Path, pair: Pair) -> None:
     wheel = wheel_of(cache, tmp_path / "dist")
     with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("precast_cache_demo/blobs/" + "0" * 64, bytes(64 << 20))
+        archive.writestr("precast_cache_demo/blobs/" + "0" * 64, bytes(8 << 20))
     with pytest.raises(WheelError, match="has more than 200 times its size"):
         by(wheel, pair)
 
