@@ -55,4 +55,4 @@ def bill(path: Path) -> str:
     bom.metadata.component = root
     bom.metadata.timestamp = datetime.fromtimestamp(written, timezone.utc)
     bom.register_dependency(root, parts)
-    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+    return f"{JsonV1Dot6(bom).output_as_string(indent=1)}\n"

@@ -30,7 +30,7 @@ def opened_wheel(path: Path) -> Iterator[tuple[Wheel, CacheContents]]:
     """The names of a wheel, and its cache in a folder that is removed at the end.
 
     Raises:
-        WheelError: it is no wheel.
+        WheelError: it is not a wheel.
         IntegrityError: it has other files than the wheel of this cache, or the cache is damaged.
     """
     files, time = _read(path), path.stat().st_mtime

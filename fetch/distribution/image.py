@@ -25,7 +25,7 @@ INDEX_DIGEST = "precast.index"
 NAME = "org.opencontainers.image.title"
 PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
 EMPTY = b"{}"
-"""The config of what is no image."""
+"""The config of a manifest that is not of an image."""
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 _MOST_REFERRERS = 1000
 

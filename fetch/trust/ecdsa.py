@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 from hashlib import sha256
+from typing import TypeAlias
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from precast.loader.errors import ConfigError
 
-PublicKey = ec.EllipticCurvePublicKey
-PrivateKey = ec.EllipticCurvePrivateKey
+PublicKey: TypeAlias = ec.EllipticCurvePublicKey
+PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey
 _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)  # TypeError: a private key with a password
 _ALGORITHM = ec.ECDSA(SHA256())
 
@@ -57,7 +58,7 @@ def sign(key: PrivateKey, data: bytes) -> bytes:
     >>> is_signed(key.public_key(), signature, b"data"), is_signed(key.public_key(), signature, b"date")
     (True, False)
     """
-    return key.sign(data, _ALGORITHM)
+    return bytes(key.sign(data, _ALGORITHM))
 
 
 def is_signed(key: PublicKey, signature: bytes, data: bytes) -> bool:

@@ -19,7 +19,7 @@ FORMAT = "precast-trust"
 _FILE_LIMIT = 1 << 20
 _MOST = 64
 MOST_BUNDLES = 16
-"""Of one cache: a registry may hold any number."""
+"""The bundles of one cache that are tried: a registry may have any number."""
 
 
 class Accepted(Immutable, kw_only=True):

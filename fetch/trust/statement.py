@@ -31,8 +31,8 @@ class Statement(Immutable, kw_only=True):
 
     @classmethod
     def parse(cls, payload: bytes) -> Statement:
-        """Read a statement. As in-toto asks, further fields are no error; another kind of statement is one: the same
-        signer may say that a cache was scanned, or is withdrawn."""
+        """Read a statement. Further fields are ignored, as in-toto requires. Another kind of statement is an error: the
+        same signer may say that a cache was scanned, or is withdrawn."""
         root = fields.as_object(fields.read_json(payload, limit=BUNDLE_LIMIT))
         fields.one_of(root, "_type", (STATEMENT_TYPE,))
         fields.one_of(root, "predicateType", (PREDICATE_TYPE,))

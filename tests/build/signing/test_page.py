@@ -25,7 +25,7 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     script, environment = blocks(PAGE, "sh")[0], {**os.environ, "PATH": path}
     subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=True)
-    assert read_pins(str(tmp_path / "pins.txt")) == {"demo": {Cache(cache).digest}}
+    assert read_pins(str(tmp_path / "pins.txt")) == {"demo": frozenset({Cache(cache).digest})}
 
 
 def test_the_policy_of_the_page(tmp_path: Path) -> None:

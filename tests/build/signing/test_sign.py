@@ -296,4 +296,4 @@ def test_pins_are_added_once(tmp_path: Path) -> None:
     pins.write_text(f"# of the release\n{first}")
     assert add_pin(pins, second)
     assert pins.read_text() == f"# of the release\n{first}\n{second}\n"
-    assert read_pins(str(pins)) == {"demo": {"0" * 64, "1" * 64}}
+    assert read_pins(str(pins)) == {"demo": frozenset({"0" * 64, "1" * 64})}

@@ -39,7 +39,12 @@ class PrivateSigstore:
         certificate = builder.add_extension(own, critical=False).sign(self._authority, hashes.SHA256())
         valid = {"start": "2026-01-01T00:00:00Z"}
         chain = {"certificates": [{"rawBytes": _base64(certificate.public_bytes(_DER))}]}
-        authority = {"subject": {"commonName": "a"}, "uri": "https://a.test", "certChain": chain, "validFor": valid}
+        authority = {
+            "subject": {"organization": "a", "commonName": "a"},
+            "uri": "https://a.test",
+            "certChain": chain,
+            "validFor": valid,
+        }
         logs = [_log(key, valid) for key in (self._signatures, self._certificates)]
         self.root = root
         root.write_text(
@@ -163,7 +168,7 @@ def _key() -> ec.EllipticCurvePrivateKey:
 
 
 def _public(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.public_key().public_bytes(_DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return bytes(key.public_key().public_bytes(_DER, serialization.PublicFormat.SubjectPublicKeyInfo))
 
 
 def _canonical(value: object) -> bytes:
