@@ -98,7 +98,7 @@ class TrustPolicy(Immutable, kw_only=True):
                     return Accepted(by=str(signer), statement=statement, bundle=data)
         why = "; ".join(dict.fromkeys(reasons)) or "it is not signed, and no pin of the policy names it"
         raise SignatureError(
-            f"the cache {name!r} with the index {sha256[:16]}... is not trusted: {why}. Get it from those whom you"
+            f"the cache {name!r} with the index {sha256[:12]}... is not trusted: {why}. Get it from those whom you"
             " trust, or sign it, or change the policy"
         )
 

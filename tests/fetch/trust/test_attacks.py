@@ -178,7 +178,7 @@ def _twice(statement: Json) -> None:
         (_swap_digest, "is about another cache"),
         (_scan, "is not the provenance of a cache"),
         (_other_builder, "is not the provenance of a cache"),
-        (_no_time, "missing in 'predicate.runDetails.metadata.finishedOn'"),
+        (_no_time, "missing in 'finishedOn'"),
         (_twice, "two subjects have one name"),
     ],
 )

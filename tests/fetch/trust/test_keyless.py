@@ -25,6 +25,9 @@ pytestmark = pytest.mark.slow  # its import takes a second
 
 WORKFLOW = "https://github.com/acme/kernels/.github/workflows/build.yml@refs/heads/main"
 ISSUER = "https://token.actions.githubusercontent.com"
+REFUSED = (
+    rf"it is not signed by {WORKFLOW}, known to {ISSUER} \((CertValidationError|VerificationError|InvalidBundle): "
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +54,8 @@ def accept(private: PrivateSigstore, contents: CacheContents, bundle: bytes) -> 
     return TrustPolicy.read(policy).accept("demo", contents.cache.digest, [bundle]).by
 
 
-@pytest.mark.parametrize("issuer", [ISSUER])
-def test_a_workflow_is_accepted(private: PrivateSigstore, contents: CacheContents, payload: bytes, issuer: str) -> None:
-    bundle = private.sign(payload, WORKFLOW, issuer)
+def test_a_workflow_is_accepted(private: PrivateSigstore, contents: CacheContents, payload: bytes) -> None:
+    bundle = private.sign(payload, WORKFLOW, ISSUER)
     assert accept(private, contents, bundle) == f"{WORKFLOW}, known to {ISSUER}"
 
 
@@ -69,7 +71,7 @@ def test_a_workflow_is_accepted(private: PrivateSigstore, contents: CacheContent
 def test_an_identity_that_differs_by_a_letter(
     private: PrivateSigstore, contents: CacheContents, payload: bytes, identity: str, issuer: str
 ) -> None:
-    with pytest.raises(SignatureError, match=f"it is not signed by {WORKFLOW}"):
+    with pytest.raises(SignatureError, match=REFUSED):
         accept(private, contents, private.sign(payload, identity, issuer))
 
 
@@ -77,13 +79,13 @@ def test_an_identity_that_differs_by_a_letter(
 def test_a_certificate_that_had_expired_or_did_not_hold_yet(
     private: PrivateSigstore, contents: CacheContents, payload: bytes, minutes: int
 ) -> None:
-    with pytest.raises(SignatureError, match="it is not signed by"):
+    with pytest.raises(SignatureError, match=REFUSED):
         accept(private, contents, private.sign(payload, WORKFLOW, ISSUER, logged=timedelta(minutes=minutes)))
 
 
 def test_another_authority(private: PrivateSigstore, contents: CacheContents, payload: bytes, tmp_path: Path) -> None:
     stranger = PrivateSigstore(tmp_path / "root.json")
-    with pytest.raises(SignatureError, match="it is not signed by"):
+    with pytest.raises(SignatureError, match=REFUSED):
         accept(private, contents, stranger.sign(payload, WORKFLOW, ISSUER))
 
 
@@ -102,7 +104,7 @@ def test_a_changed_bundle(private: PrivateSigstore, contents: CacheContents, pay
         entries[0]["inclusionProof"]["rootHash"] = base64.b64encode(b"\0" * 32).decode()
     else:
         entries.clear()
-    with pytest.raises(SignatureError, match="it is not signed by"):
+    with pytest.raises(SignatureError, match=REFUSED):
         accept(private, contents, json.dumps(bundle).encode())
 
 
@@ -124,5 +126,5 @@ def test_the_public_root_needs_no_network(
     """It comes with the library; a private authority is a stranger to it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     policy = TrustPolicy.of(identities=[(WORKFLOW, ISSUER)])
-    with pytest.raises(SignatureError, match="it is not signed by"):
+    with pytest.raises(SignatureError, match=REFUSED):
         policy.accept("demo", contents.cache.digest, [private.sign(payload, WORKFLOW, ISSUER)])
