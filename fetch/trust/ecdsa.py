@@ -31,7 +31,7 @@ def public_key(pem: bytes, name: str) -> PublicKey:
         key = load_pem_public_key(pem)
     except _UNREADABLE:
         key = None
-    if not isinstance(key, PublicKey) or not isinstance(key.curve, ec.SECP256R1):
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ConfigError(f"{name} is not a public key of ECDSA on P-256 in PEM: write one with 'openssl ec -pubout'")
     return key
 
@@ -42,7 +42,7 @@ def private_key(pem: bytes, name: str) -> PrivateKey:
         key = load_pem_private_key(pem, None)
     except _UNREADABLE:
         key = None
-    if not isinstance(key, PrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ConfigError(
             f"{name} is not a private key of ECDSA on P-256 in PEM, without a password: make one with"
             " 'openssl ecparam -genkey -noout -name prime256v1'"
