@@ -14,14 +14,14 @@ from typing import Any
 
 from precast.build.child.serve import Answer, failure, serve
 from precast.build.ipc.message import Message
-from precast.kernels.authoring.registry import load
+from precast.kernels.authoring.registry import load, source_of
 from precast.kernels.authoring.schema import call
 from precast.loader.errors import IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.check import Check
 from precast.measure.checks.verify import verify
 from precast.measure.child.on_gpu.trials import Trials, Wrong
-from precast.measure.launching.cases import Case, cases, filled, misfit, source_of, this_device
+from precast.measure.launching.cases import Case, cases, filled, misfit, this_device
 from precast.measure.launching.health import healthy
 from precast.measure.timing.bench import bench, benched
 from precast.measure.timing.ceilings import measured
