@@ -166,12 +166,12 @@ def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: 
     (made / "benchmarks").symlink_to(ROOT / "benchmarks")
     (made / "server.py").write_text(SERVER)
     (made / "tuning").mkdir()
-    for manifest, names in (
-        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "cache-aarch64", *PARTS)),
-        ("mine", ("old", "new")),
+    for manifest, names, keep in (
+        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "cache-aarch64", *PARTS), ["ptx"]),
+        ("mine", ("old", "new"), []),
     ):
         done = subprocess.run(
-            ["precast", "build", f"{manifest}.yaml", "-o", names[0], "--keep", "ptx"],
+            ["precast", "build", f"{manifest}.yaml", "-o", names[0], *(["--keep", *keep] if keep else [])],
             cwd=made, env=shell(environment(), store / "none"), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
