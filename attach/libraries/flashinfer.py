@@ -71,7 +71,7 @@ PASSED = {
 
 
 _DELTA_RULE = "flashinfer.gdn_kernels"
-_SHARED_CACHE = f"{_DELTA_RULE}.delta_rule_dsl.custom_compile_cache"
+SHARED_CACHE = f"{_DELTA_RULE}.delta_rule_dsl.custom_compile_cache"
 
 
 def compile_option(name: str) -> type:
@@ -95,11 +95,11 @@ LIBRARY = Library(
     seams=(
         CompileFunctions(
             "flashinfer",
-            without=("flashinfer.experimental", "flashinfer.data", _SHARED_CACHE),
+            without=("flashinfer.experimental", "flashinfer.data", SHARED_CACHE),
             through=("build_and_load_cute_dsl_kernel",),
             passed=PASSED,
         ),
-        SharedMapping(_SHARED_CACHE, "_in_mem_compile_cache", lookup="get_cached_compile", package=_DELTA_RULE),
+        SharedMapping(SHARED_CACHE, "_in_mem_compile_cache", lookup="get_cached_compile", package=_DELTA_RULE),
     ),
     imports=("quack",),
     native_modules=(
