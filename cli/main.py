@@ -108,7 +108,8 @@ def _docstring(name: str) -> str:
             return ast.get_docstring(ast.parse(path.read_bytes())) or ""
     from precast.kernels.authoring.extras import installing
 
-    return f"Not installed: {installing(module)}."
+    text = f"Not installed: {installing(module)}."
+    return text.replace("[", r"\[")  # Typer takes brackets for markup
 
 
 def first_line(name: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.text import Text
 
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
@@ -57,7 +58,8 @@ def test_a_command_whose_distribution_is_not_there_names_what_installs_it(
 ) -> None:
     name = f"absent from {distribution}"
     monkeypatch.setitem(main.SATELLITES, name, f"precast.{distribution}.absent")
-    assert main.first_line(name) == f"Not installed: pip install 'precast[{distribution}]'."
+    shown = Text.from_markup(main.first_line(name)).plain  # as Typer prints it
+    assert shown == f"Not installed: pip install 'precast[{distribution}]'."
 
 
 def test_the_help_of_a_group_lists_its_commands() -> None:
