@@ -60,6 +60,7 @@ class KernelSource(Protocol):
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
         fallback: Callable[[Answers], Any] | None = None,
+        owner: type | None = None,
     ) -> Any:
         """What the library's function returns for a key; None where the library must compile it as before."""
         ...

@@ -1,9 +1,9 @@
 """Kernel facts: what decided the kernel of an attached library beside its key.
 
-A worker of the build observes them while the library's function compiles, and the index keeps them with the artifact.
+A worker of the build finds them when the library's function has compiled, and the index keeps them with the artifact.
 The kernel is served only where they hold: environment variables that the library's code has read, the modules whose
-code it uses beside those that its key covers, in whichever distribution, the data files that they read, and the globals
-of modules that a program may have changed.
+code it uses, in whichever distribution, the data files that they read, and the globals of modules, the functions and
+the classes that a program may have changed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from contextvars import ContextVar
 from types import MemberDescriptorType
 from typing import Any
 
+from precast.attach.recordings.function_state import state_of_function
 from precast.attach.recordings.keys import UnknownKey, canonical, encode
 from precast.loader.contract.format import fields
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 
 MOST = 1000
+WHOLE = "()"
+"""The end of the name of a function whose defaults and closure are facts, too."""
 _LONGEST = 4096
 _ABSENT = object()
 _FIELDS = ("variables", "packages", "modules", "files", "globals")
@@ -44,7 +47,7 @@ class Package(Immutable, kw_only=True):
 
 class Globals(Immutable, kw_only=True):
     """Globals of one module, in the order of their names, and the digest of what they were. ``STATE.tile`` names an
-    attribute of a global."""
+    attribute of a global, ``scaled()`` a function with its defaults and what its closure holds."""
 
     names: tuple[str, ...]
     digest: str
@@ -56,7 +59,8 @@ class Globals(Immutable, kw_only=True):
         >>> Globals.of(("TILE",), {"TILE": 64}) == Globals.of(("TILE",), {"TILE": 64, "OTHER": 1})
         True
         """
-        texts = [f"{name}={_form_of(_found(name, values))}\n" for name in names]
+        current = [(name, find_global(name.removesuffix(WHOLE), values)) for name in names]
+        texts = [f"{name}={_form_of(value, whole=name.endswith(WHOLE))}\n" for name, value in current]
         return cls(names=names, digest=hashlib.sha256("".join(texts).encode()).hexdigest())
 
     def to_json(self) -> dict[str, str]:
@@ -101,8 +105,12 @@ def _is_set(member: MemberDescriptorType, value: object) -> bool:
     return True
 
 
-def _found(path: str, values: Mapping[str, Any]) -> Any:
-    """The value of a global or of its attribute; ``_ABSENT`` where there is none."""
+def find_global(path: str, values: Mapping[str, Any]) -> Any:
+    """The value of a global or of its attribute; a value of its own where there is none.
+
+    >>> find_global("Globals.parse", {"Globals": Globals}) is vars(Globals)["parse"]
+    True
+    """
     name, *rest = path.split(".")
     value = values.get(name, _ABSENT)
     for part in rest:
@@ -110,13 +118,14 @@ def _found(path: str, values: Mapping[str, Any]) -> Any:
     return value
 
 
-def _form_of(value: Any) -> str | None:
+def _form_of(value: Any, *, whole: bool) -> str:
     if value is _ABSENT:
         return "absent"
+    state = state_of_function(value, whole=whole)
     try:
-        return canonical(encode(value))
+        return canonical(state or encode(value))
     except (UnknownKey, RecursionError):
-        return None
+        return "none"
 
 
 class KernelFacts(Immutable, kw_only=True):
@@ -162,7 +171,7 @@ class KernelFacts(Immutable, kw_only=True):
 
 
 def parse_facts(value: object) -> KernelFacts | None:
-    """The facts of a kernel; None where a build observed none, as for a kernel of one's own.
+    """The facts of a kernel; None where a build found none, as for a kernel of one's own.
 
     >>> parse_facts(None) is None
     True

@@ -81,7 +81,7 @@ assert kernels.other(1) == ("other", 1, False)
 (count,) = attached.counts()
 assert (count.function, count.hits, count.misses) == ("minilib.kernels:{name}", 2, 2), count
 assert any("n is" in reason for reason in count.reasons), count
-f.cache_clear()
+if hasattr(f, "cache_clear"): f.cache_clear()
 assert isinstance(f(1), Kernel)
 if "{name}" == "decorated":
     try: f(-1)

@@ -3,11 +3,10 @@
 - Environment variables count if the library's code reads them while it compiles the kernel, or if a module that the
   kernel is made of reads them when it is imported.
 - Modules count if the kernel's code can be in them: ``reach`` follows what the compile function names, in whichever
-  distribution, and the functions and classes that the key names. Those of the library itself are in its key, unless its
-  kernels are guarded by module.
+  distribution, and the functions and classes that the key names.
 - Data files of a package count if code of these modules reads them.
 - Globals of these modules count if their source makes them the same everywhere: a program may have changed them.
-- So do plain attributes of their classes, and of objects that their globals hold, such as settings.
+- So do methods and plain attributes of their classes, and plain attributes of objects in globals, such as settings.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from precast.attach.builder.child.facts.object_state import attributes_of, attributes_of_class
 from precast.attach.builder.child.facts.reach import Reach, reach_of
-from precast.attach.builder.child.facts.steady_globals import is_steady, origin_of
+from precast.attach.builder.child.facts.steady_globals import is_steady, origin_of, takes_constants
 from precast.attach.fact_check import source_digest
 from precast.attach.guards import folder_of
-from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
+from precast.attach.recordings.function_state import wrapped_function
+from precast.attach.recordings.kernel_facts import WHOLE, Globals, KernelFacts, Package, find_global
 from precast.attach.seams.compile_sites import function_of
 from precast.build.child.requests import Request
 from precast.build.inputs.closure import named_modules
@@ -54,7 +54,6 @@ def kernel_facts(
     *,
     requests: Collection[Request],
     compiling: Collection[Request],
-    by_module: bool,
 ) -> KernelFacts:
     """The facts of a kernel that a function has compiled.
 
@@ -67,11 +66,10 @@ def kernel_facts(
         The key, whose forms may name functions and classes.
     requests, compiling
         All requests of this process, and those that were made while the function ran.
-    by_module
-        Whether the modules of the library itself are facts: its key does not cover them.
     """
     named = {name for name in named_modules(config) if _may_count(name)}
-    reach = reach_of([*roots, *_named_values(config)], lambda module: module in named or _counts(module, package))
+    named_values = list(_named_values(config))
+    reach = reach_of([*roots, *named_values], lambda module: module in named or _counts(module, package))
     parts = reach.modules | {origin for name in reach.values if (origin := _origin(name, package))} | named
     own = {file for name in sys.modules if is_below(name, package) and (file := _file(name))}
     of_parts = {file for name in parts if (file := _file(name))}
@@ -83,7 +81,6 @@ def kernel_facts(
         for kind, what, file in batch
         if kind == "variable" and file in files and not _NO_FACTS.fullmatch(what)
     }
-    modules = {name for name in parts if by_module or not is_below(name, package)}
     tops = {name.partition(".")[0] for name in parts}
     packages = {top: owner for top in tops - {package.partition(".")[0]} if (owner := _package(top))}
     opened = {what for kind, what, file in requests if kind == "file" and file in of_parts}
@@ -91,9 +88,9 @@ def kernel_facts(
     return KernelFacts(
         variables={name: environment.get(name) for name in names},
         packages=packages,
-        modules={name: digest for name in modules if (digest := source_digest(name))},
+        modules={name: digest for name in parts if (digest := source_digest(name))},
         files=dict(_data_files(opened, tops)),
-        globals=dict(_globals(reach, lambda module: _counts(module, package))),
+        globals=dict(_globals([*roots, *named_values], reach, lambda module: _counts(module, package))),
     )
 
 
@@ -120,17 +117,20 @@ def _data_files(opened: Collection[str], tops: Collection[str]) -> Iterator[tupl
                 yield f"{top}/{path.relative_to(folder)}", hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _globals(reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str, Globals]]:
+def _globals(roots: Collection[object], reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str, Globals]]:
     """The globals that are reached and are the same wherever the same source is imported, and the plain attributes of
     classes and of objects that reached code reads by name."""
     names: dict[str, set[str]] = {}
+    for root in filter(None, map(wrapped_function, roots)):
+        if root.__module__ in reach.modules and "<" not in root.__qualname__:
+            names.setdefault(root.__module__, set()).add(root.__qualname__)
     for path, value in reach.values.items():
         module, _, name = path.partition(":")
         if module not in reach.modules:
             continue
         if not _is_plain(name, value):
             names.setdefault(module, set()).update(attributes_of(name, value, reach.attributes, counts))
-        elif is_steady(module, name):
+        elif is_steady(module, name) or (isinstance(value, FunctionType) and takes_constants(module, name)):
             names.setdefault(module, set()).add(name)
     for owner in reach.classes:
         if owner.__module__ in sys.modules and "<" not in owner.__qualname__:
@@ -138,7 +138,15 @@ def _globals(reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str,
             names.setdefault(owner.__module__, set()).update(of_class)
     for module, some in sorted(names.items()):
         if some:
-            yield module, Globals.of(tuple(sorted(some)), vars(sys.modules[module]))
+            values = vars(sys.modules[module])
+            marked = (f"{name}{WHOLE}" if _is_whole(module, name, values, reach) else name for name in some)
+            yield module, Globals.of(tuple(sorted(marked)), values)
+
+
+def _is_whole(module: str, name: str, values: Mapping[str, Any], reach: Reach) -> bool:
+    """Whether a global is a function of a module whose source counts, with a state that is the same everywhere."""
+    function = wrapped_function(find_global(name, values))
+    return function is not None and function.__module__ in reach.modules and takes_constants(module, name)
 
 
 def _is_plain(name: str, value: Any) -> bool:
