@@ -9,7 +9,7 @@ from pathlib import Path
 
 from precast.attach.guards import NotInstalled, folder_of, version_of
 from precast.attach.recordings.function_state import by_file
-from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
+from precast.attach.recordings.kernel_facts import KernelFacts, Package
 
 _SHOWN = 80
 
@@ -47,11 +47,12 @@ manifest), or run with that one
                 return f"the file {name} differs from the one that the kernel was built with: build it again"
         for name, expected in facts.globals.items():
             values = vars(sys.modules[name]) if name in sys.modules else None
-            if values is not None and Globals.of(expected.names, values) != expected:
-                names = ", ".join(expected.names)[:_SHOWN]
+            changed = () if values is None else expected.changed(values)
+            if changed:
                 return (
-                    f"a global of {name} that the kernel depends on was changed in this process (one of {names}): do"
-                    " not change it, or build the kernel with that change in the source"
+                    f"a global of {name} that the kernel depends on was changed in this process"
+                    f" ({', '.join(changed)[:_SHOWN]}): do not change it, or build the kernel with that change in the"
+                    " source"
                 )
         return None
 

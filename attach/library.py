@@ -70,7 +70,8 @@ class Seam(Immutable):
     """A place where a library goes from a key to a compiled kernel. Each kind defines how it is found and replaced."""
 
     def install(self, attachment: KernelSource, library: Library) -> None:
-        """Replace it, now or as soon as its module is imported."""
+        """Replace it, now or as soon as its module is imported, by what ``functools.wraps`` has made alike: a function
+        that a program has replaced is a fact of kernels."""
         raise NotImplementedError
 
     def late(self, attachment: KernelSource, library: Library) -> str | None:

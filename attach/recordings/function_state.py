@@ -1,7 +1,7 @@
 """Function state: what a program may have replaced in a function: its code, its defaults, and what its closure holds.
 
 It is the same in each process that has imported the same source. The DSL puts another code in the place of a function's
-as it compiles, and a process without the DSL has other decorators around it: neither counts.
+as it compiles, and a process without the DSL has other decorators around it: neither counts. Nor do precast's hooks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakValueDictionary
 
+from precast.attach.recordings.keys import is_of_dsl
+
+NO_KERNELS = ("precast", "torch")
+"""Packages without device code in the DSL."""
+FAR = (*NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "pynvml", "typing_extensions")
+"""Packages that no kernel is made of."""
 _SCALARS = (bool, int, float, str, type(None))
 _TICK = 10**8  # nanoseconds in which a file system may give two changes of a file one time
 _files: dict[tuple[object, str], tuple[object, Any]] = {}
@@ -24,7 +30,7 @@ _right: WeakValueDictionary[tuple[str, int], CodeType] = WeakValueDictionary()
 
 
 def state_of_function(value: Any, *, whole: bool) -> list[Any]:
-    """The state of a function and of its own package's wrappers around it; empty for any other value.
+    """The state of a function and of the wrappers around it; empty for any other value, and for those of ``FAR``.
 
     Parameters
     ----------
@@ -34,17 +40,21 @@ def state_of_function(value: Any, *, whole: bool) -> list[Any]:
         Whether its line counts, plain defaults, and plain values and functions in closures. Not those that the function
         sets itself: it may count calls.
 
-    >>> def scaled(n=2): return n
-    >>> before = state_of_function(scaled, whole=True)
-    >>> scaled.__defaults__ = (3,)
-    >>> state_of_function(scaled, whole=True) == before, state_of_function(len, whole=True)
-    (False, [])
+    >>> acme = {"__name__": "acme"}
+    >>> exec("def scaled(n=2): return n", acme)
+    >>> state_of_function(acme["scaled"], whole=True), state_of_function(len, whole=True)
+    ([['acme', 'scaled', True, 1, ['int 2'], []]], [])
     """
     inner = wrapped_function(value)
     if inner is None:
         return []
-    links = [link for link in _chain(value) if type(link) is FunctionType and _package(link) == _package(inner)]
+    links = [link for link in _chain(value) if type(link) is FunctionType and _counts(_module_of(link))]
     return [[*_identity(link), *(_contents(link, inner) if whole else ())] for link in links]
+
+
+def _counts(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top not in sys.stdlib_module_names and top not in FAR and not is_of_dsl(module)
 
 
 def wrapped_function(value: Any) -> FunctionType | None:
@@ -63,7 +73,7 @@ def is_of_its_source(function: FunctionType) -> bool:
     >>> is_of_its_source(is_of_its_source)
     True
     """
-    code, name = _code_of(function), str(function.__globals__.get("__name__"))
+    code, name = _code_of(function), _module_of(function)
     if _right.get((name, id(code))) is not code:
         module = sys.modules.get(name)
         codes = None if module is None else by_file(str(getattr(module, "__file__", "")), _codes_in, module)
@@ -129,7 +139,7 @@ def _code_of(function: FunctionType) -> CodeType:
 
 
 def _identity(function: FunctionType) -> list[Any]:
-    return [function.__globals__.get("__name__"), _code_of(function).co_name, is_of_its_source(function)]
+    return [_module_of(function), _code_of(function).co_name, is_of_its_source(function)]
 
 
 def _contents(function: FunctionType, inner: FunctionType) -> Iterator[Any]:
@@ -162,5 +172,5 @@ def _form(value: Any, inner: FunctionType) -> Any:
     return [] if function is None or function is inner else _identity(function)
 
 
-def _package(function: FunctionType) -> str:
-    return str(function.__globals__.get("__name__")).partition(".")[0]
+def _module_of(function: FunctionType) -> str:
+    return str(function.__globals__.get("__name__"))

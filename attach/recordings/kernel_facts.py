@@ -9,6 +9,7 @@ the classes that a program may have changed.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import MemberDescriptorType
@@ -24,6 +25,7 @@ MOST = 1000
 WHOLE = "()"
 """The end of the name of a function whose defaults and closure are facts, too."""
 _LONGEST = 4096
+_SHA256 = 64  # digits
 _ABSENT = object()
 _FIELDS = ("variables", "packages", "modules", "files", "globals")
 
@@ -46,8 +48,9 @@ class Package(Immutable, kw_only=True):
 
 
 class Globals(Immutable, kw_only=True):
-    """Globals of one module, in the order of their names, and the digest of what they were. ``STATE.tile`` names an
-    attribute of a global, ``scaled()`` a function with its defaults and what its closure holds."""
+    """Globals of one module, in the order of their names, and the digest of what they were; after it stand two digits
+    for each, to tell which has changed. ``STATE.tile`` names an attribute of a global, ``scaled()`` a function with its
+    defaults and what its closure holds."""
 
     names: tuple[str, ...]
     digest: str
@@ -60,8 +63,21 @@ class Globals(Immutable, kw_only=True):
         True
         """
         current = [(name, find_global(name.removesuffix(WHOLE), values)) for name in names]
-        texts = [f"{name}={_form_of(value, whole=name.endswith(WHOLE))}\n" for name, value in current]
-        return cls(names=names, digest=hashlib.sha256("".join(texts).encode()).hexdigest())
+        texts = [f"{name}={_form_of(value, whole=name.endswith(WHOLE))}\n".encode() for name, value in current]
+        hints = "".join(f"{zlib.crc32(text) & 255:02x}" for text in texts)
+        return cls(names=names, digest=hashlib.sha256(b"".join(texts)).hexdigest() + hints)
+
+    def changed(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Those that a module no longer has as they were; all, where the digits do not tell.
+
+        >>> Globals.of(("TILE", "WIDTH"), {"TILE": 64, "WIDTH": 1}).changed({"TILE": 32, "WIDTH": 1})
+        ('TILE',)
+        """
+        now = Globals.of(self.names, values).digest
+        if now == self.digest:
+            return ()
+        hints = zip(self.names, _hints(self.digest), _hints(now), strict=False)
+        return tuple(name for name, was, here in hints if was != here) or self.names
 
     def to_json(self) -> dict[str, str]:
         """The globals as JSON."""
@@ -73,6 +89,10 @@ class Globals(Immutable, kw_only=True):
         data = fields.known(fields.as_object(value), ("names", "digest"))
         names = fields.parsed(data, "names", fields.text)
         return cls(names=tuple(names.split()), digest=fields.parsed(data, "digest", _text))
+
+
+def _hints(digest: str) -> list[str]:
+    return [digest[start : start + 2] for start in range(_SHA256, len(digest), 2)]
 
 
 def held(value: Any) -> Mapping[str, Any]:

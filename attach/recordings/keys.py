@@ -215,7 +215,15 @@ def _is_torch(kind: type) -> bool:
 
 
 def _of_dsl(kind: type) -> bool:
-    module = str(kind.__module__)
+    return is_of_dsl(str(kind.__module__))
+
+
+def is_of_dsl(module: str) -> bool:
+    """Whether a module is the DSL's own.
+
+    >>> is_of_dsl("cutlass.cute.core"), is_of_dsl("cutlass.operators.base")
+    (True, False)
+    """
     return module.partition(".")[0] == DSL and not any(module.startswith(f"{package}.") for package in _NOT_DSL)
 
 

@@ -38,6 +38,7 @@ from facty.other import ROUNDS
 
 AT_IMPORT = float(os.environ.get("FACTY_AT_IMPORT", "1"))
 WIDTH = 4
+MADE = {{}}
 _warmed = False
 
 
@@ -62,7 +63,7 @@ def compiled(value, scale=None):
     import facty.lazy
     from facty.inner import shift
 
-    _warmed = True
+    _warmed = MADE[value] = True
     x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     value = float(value) * (scale(1) if scale else 1) * AT_IMPORT * settings.factor() * facthelper.scaling.SCALE
@@ -356,6 +357,7 @@ def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, mod
 
 def test_a_global_that_the_library_itself_sets_as_it_runs_refuses_none(shop: Path) -> None:
     assert served(shop, BUILT, change="kernels._warmed = True") == ["served", ""]
+    assert served(shop, BUILT, change="kernels.MADE[7] = True") == ["served", ""]
     assert served(shop, BUILT, change="kernels.settings.OPTIONS.hits = 7") == ["served", ""]
     assert served(shop, BUILT, change="kernels.settings.Inner()") == ["served", ""], "it counts what was made"
 
@@ -365,6 +367,7 @@ def test_a_fact_is_judged_at_each_use(shop: Path) -> None:
     first = "assert kernels.compiled(3, None)\nkernels.WIDTH = 8\nassert kernels.compiled(3, None)\n"
     answer, error = served(shop, BUILT, change=first, scale="scale=None")
     assert not answer and "a global of facty.kernels that the kernel depends on was changed" in error
+    assert "in this process (WIDTH): do not change it" in error
 
 
 def test_an_attribute_that_the_kernel_does_not_read_refuses_none(shop: Path) -> None:

@@ -99,6 +99,15 @@ def _reload(parts: Any, kernels: Any) -> None:
     importlib.reload(parts)
 
 
+HARMLESS: Mapping[str, Callable[[Modules, Modules], Any]] = {
+    "nothing": lambda parts, kernels: None,
+    "a global that nothing reads": lambda parts, kernels: setattr(parts, "UNUSED", 2),
+    "a method that nothing calls": lambda parts, kernels: setattr(parts.Settings, "unused", lambda self: 1),
+    "a table that is filled": lambda parts, kernels: parts.SEEN.update(more=1),
+    "a count": lambda parts, kernels: setattr(parts, "CALLS", 100),
+    "a count of a class": lambda parts, kernels: setattr(parts.Settings, "hits", 100),
+    "a module": lambda parts, kernels: importlib.import_module(f"{NAME}.later"),
+}
 CHANGES: Mapping[str, Callable[[Modules, Modules], Any]] = {
     "a global": lambda parts, kernels: setattr(parts, "OFFSET", 2),
     "a global, back": lambda parts, kernels: setattr(parts, "OFFSET", 1),
@@ -126,6 +135,8 @@ CHANGES: Mapping[str, Callable[[Modules, Modules], Any]] = {
     "a default of the fresh": lambda parts, kernels: setattr(inspect.unwrap(kernels.fresh), "__defaults__", (32,)),
     "a default of the kept": lambda parts, kernels: setattr(inspect.unwrap(kernels.kept), "__defaults__", (32,)),
     "a cleared cache": lambda parts, kernels: (kernels.cached.cache_clear(), kernels.decorated.cache_clear()),
+    "a wrapper": lambda parts, kernels: setattr(parts, "height", functools.wraps(parts.height)(lambda: 9)),
+    **HARMLESS,
 }  # fmt: skip
 CALLS = st.tuples(
     st.just("call"), st.sampled_from(FUNCTIONS), st.lists(st.sampled_from(sorted(ARGUMENTS)), min_size=1, max_size=2),
@@ -297,6 +308,14 @@ def test_kernels_are_served(site: Site) -> None:
     before = site.ends["served"]
     check(site, [call(name, "1") for name in FUNCTIONS])
     assert site.ends["served"] - before == 2 * (len(FUNCTIONS) - 1), "all but of a class without a name of its own"
+
+
+@pytest.mark.parametrize("change", HARMLESS)
+def test_what_no_kernel_depends_on_refuses_none(site: Site, change: str) -> None:
+    before = site.ends.copy()
+    names = [name for name in FUNCTIONS if name != "of_subclass"]
+    check(site, [*[call(name, "1") for name in names], ("change", change), *[call(name, "2") for name in names]])
+    assert set(site.ends - before) == {"served"}
 
 
 def test_a_default_that_a_call_makes_is_no_fact(site: Site) -> None:

@@ -27,7 +27,7 @@ from precast.attach.builder.child.facts.reach import Reach, reach_of
 from precast.attach.builder.child.facts.steady_globals import is_steady, origin_of, takes_constants
 from precast.attach.fact_check import source_digest
 from precast.attach.guards import folder_of
-from precast.attach.recordings.function_state import wrapped_function
+from precast.attach.recordings.function_state import FAR, NO_KERNELS, wrapped_function
 from precast.attach.recordings.kernel_facts import WHOLE, Globals, KernelFacts, Package, find_global
 from precast.attach.seams.compile_sites import function_of
 from precast.build.child.requests import Request
@@ -37,9 +37,6 @@ from precast.build.inputs.sources import is_below
 _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms that name a module
-_NO_KERNELS = ("precast", "torch")  # packages without device code in the DSL
-# Packages that no kernel is made of.
-_FAR = (*_NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "pynvml", "typing_extensions")
 _SCALARS = (bool, int, float, str)
 # Variables of the machine and the user, in which caches are found; builds set those of the DSL.
 _NO_FACTS = re.compile(
@@ -99,7 +96,7 @@ def _counts(module: str, package: str) -> bool:
     if is_below(module, package):
         return True
     top = module.partition(".")[0]
-    return top not in _STANDARD and not any(is_below(module, other) for other in (_DSL, *_FAR)) and top != "__main__"
+    return top not in _STANDARD and not any(is_below(module, other) for other in (_DSL, *FAR)) and top != "__main__"
 
 
 def _origin(name: str, package: str) -> str | None:
@@ -155,10 +152,10 @@ def _is_plain(name: str, value: Any) -> bool:
     if value is None or isinstance(value, (*_SCALARS, tuple, frozenset)):
         return True
     if isinstance(value, (dict, list, set)):
-        return name.isupper() and bool(value)
+        return name.isupper()
     module = getattr(value, "__module__", None)
     definition = isinstance(value, type) or function_of(value) is not None
-    return definition and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *_FAR))
+    return definition and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *FAR))
 
 
 def _named_values(form: object) -> Iterator[object]:
@@ -185,7 +182,7 @@ def uses_dsl(name: str) -> bool:
 
 
 def _may_count(name: str) -> bool:
-    return name in sys.modules and not any(is_below(name, other) for other in (_DSL, *_NO_KERNELS))
+    return name in sys.modules and not any(is_below(name, other) for other in (_DSL, *NO_KERNELS))
 
 
 def _referred(name: str) -> Iterator[str]:

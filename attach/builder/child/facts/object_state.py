@@ -69,7 +69,7 @@ def attributes_of_class(owner: type, read: Collection[str]) -> Iterator[str]:
         elif name not in read or name in _DEVICES or special:
             counts = False
         elif isinstance(value, list):
-            counts = all(map(is_plain, value)) and value != [] and is_steady(owner.__module__, path)
+            counts = all(map(is_plain, value)) and is_steady(owner.__module__, path)
         else:
             counts = is_plain(value)
         if counts:

@@ -1,8 +1,8 @@
 """Steady globals: those of a module that its source binds once, to a constant, a function or a class.
 
 They have the same value in every process that imports the same source, unless a program changes them. A global that a
-call makes, or that depends on what is installed, is not steady: it may well differ where a kernel is served. Likewise
-for what a class binds.
+call makes, or that depends on what is installed, is not steady: it may well differ where a kernel is served. Nor is a
+list or a table without items, which is filled as programs run. Likewise for what a class binds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _CONSTANT = (
     ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.Starred, ast.expr_context,
     ast.operator, ast.unaryop,
 )  # fmt: skip
+_EMPTY = ("[]", "{}")
 _MOST_IMPORTS = 10  # of a name, from module to module
 _BLOCKS = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 
@@ -78,7 +79,7 @@ def _steady(module: str, name: str, before: frozenset[tuple[str, str]]) -> bool:
         origin = _origin(module, node)
         return origin is not None and _steady(origin, _original(node, name), before)
     value = getattr(node, "value", None)
-    return value is not None and _is_constant(module, value, before)
+    return value is not None and ast.unparse(value) not in _EMPTY and _is_constant(module, value, before)
 
 
 def _is_constant(module: str, value: ast.expr, before: frozenset[tuple[str, str]]) -> bool:
