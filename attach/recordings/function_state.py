@@ -45,13 +45,15 @@ def state_of_function(value: Any, *, whole: bool) -> list[Any]:
     >>> state_of_function(acme["scaled"], whole=True), state_of_function(len, whole=True)
     ([['acme', 'scaled', True, 1, ['int 2'], []]], [])
     """
-    inner = wrapped_function(value)
-    if inner is None:
+    links = list(_chain(value))
+    inner = links[-1]
+    if type(inner) is not FunctionType:
         return []
-    links = [link for link in _chain(value) if type(link) is FunctionType and _counts(_module_of(link))]
-    return [[*_identity(link), *(_contents(link, inner) if whole else ())] for link in links]
+    functions = [link for link in links if type(link) is FunctionType and _counts(_module_of(link))]
+    return [[*_identity(link), *(_contents(link, inner) if whole else ())] for link in functions]
 
 
+@functools.cache
 def _counts(module: str) -> bool:
     top = module.partition(".")[0]
     return top not in sys.stdlib_module_names and top not in FAR and not is_of_dsl(module)
@@ -120,7 +122,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _chain(value: Any) -> Iterator[Any]:
     """A value, and what it wraps, from the outermost on."""
     for _ in range(100):  # a circle of wrappers has no function
-        value = value.__func__ if isinstance(value, (staticmethod, classmethod, MethodType)) else value
+        if isinstance(value, (staticmethod, classmethod, MethodType)):
+            value = value.__func__
+        elif isinstance(value, (property, functools.cached_property)):
+            value = value.fget if isinstance(value, property) else value.func
         yield value
         try:
             value = object.__getattribute__(value, "__dict__").get("__wrapped__")  # none of its own code runs
@@ -133,7 +138,9 @@ def _chain(value: Any) -> Iterator[Any]:
 def _code_of(function: FunctionType) -> CodeType:
     """The code that was written. A wrapper may have that of the function that it wraps as an attribute."""
     own: CodeType = function.__code__
-    written: CodeType = vars(function).get("_original_code", own)
+    written: CodeType | None = vars(function).get("_original_code")
+    if written is None:
+        return own
     alike = (written.co_name, len(written.co_freevars)) == (own.co_name, len(own.co_freevars))
     return written if alike else own
 

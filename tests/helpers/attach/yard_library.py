@@ -35,6 +35,7 @@ import pathlib
 import numpy
 
 OFFSET = 1
+BANKS = 32
 SEEN = {}
 CALLS = 0
 FOLDER = pathlib.Path(__file__).parent
@@ -86,6 +87,14 @@ class Settings:
     def cols():
         return 8
 
+    @property
+    def lanes(self):
+        return 6
+
+    @functools.cached_property
+    def banks(self):
+        return BANKS
+
 
 class Options:
     def __init__(self):
@@ -103,7 +112,8 @@ def text():
     table = json.loads((FOLDER / "table.json").read_text())
     numbers = numpy.load(FOLDER / "numbers.npy").tolist()
     level = os.environ.get("YARDLIB_LEVEL", "0")
-    of_classes = (Settings.tile, Settings.tiles, Settings().rows(), Settings.cols(), OPTIONS.stages)
+    made = Settings()
+    of_classes = (Settings.tile, Settings.tiles, made.rows(), Settings.cols(), made.lanes, made.banks, OPTIONS.stages)
     return f"{OFFSET} {weight()} {height()} {width()} {depth()} {of_classes} {table} {numbers} {level}"
 """,
     f"{NAME}/base.py": """
