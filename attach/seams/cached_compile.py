@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from precast.attach.compiler.dsl import (
     Answers,
@@ -135,9 +135,15 @@ def _run_around(
 
 class CachedMapping(MutableMapping[Any, Any]):
     """A library's mapping from its keys to compiled kernels, which looks a kernel up in the caches where the library
-    would compile: for a key that equals none of those before."""
+    would compile: for a key that equals none of those before.
 
-    def __init__(self, attachment: KernelSource, library: Library, path: str, original: Any) -> None:
+    Parameters
+    ----------
+    path
+        The function that keeps its kernels here; None if several do, and each is wrapped by ``calls_of``.
+    """
+
+    def __init__(self, attachment: KernelSource, library: Library, path: str | None, original: Any) -> None:
         self._attachment, self._library, self._path, self._original = attachment, library, path, original
         self._served: dict[Any, Any] = {}  # not in the library's own, which may write what it gets to a disk
         self._thread = threading.local()
@@ -180,41 +186,54 @@ class CachedMapping(MutableMapping[Any, Any]):
 
         A recording notes every call of a key: which of them it keeps must not depend on which came first.
         """
-        recording = self._attachment.recording
-        if key in self._original and not recording:
+        running, recording = self._running, self._attachment.recording
+        path = self._path or (running and running.path)
+        if path is None or (key in self._original and not recording):
             return None
-        kernel = self._attachment.obtain(self._library, self._path, {"key": key}, call=self._call)
+        kernel = self._attachment.obtain(self._library, path, {"key": key}, call=self._call)
         if kernel is not None:
             return kernel if recording else self._served.setdefault(key, kernel)
-        inside = getattr(self._thread, "arguments", None) is not None
+        inside = running is not None and running.arguments is not None
         if inside and not getattr(self._thread, "compiling", False):
             self._thread.compiling = True  # until the library stores what it compiles, or its call ends
             begin_tracked_compile()
         return None
+
+    @property
+    def _running(self) -> _Running | None:
+        return getattr(self._thread, "running", None)
 
     def _end_compile(self) -> None:
         if getattr(self._thread, "compiling", False):
             self._thread.compiling = False
             end_tracked_compile()
 
-    def recording_calls(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function; its arguments are at hand while it runs."""
+    def calls_of(self, path: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, under its path; in a recording, its arguments are at hand while it runs."""
         signature = inspect.signature(function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            before = getattr(self._thread, "arguments", None)
-            self._thread.arguments = signature.bind(*args, **kwargs).arguments
+            before = self._running
+            arguments = signature.bind(*args, **kwargs).arguments if self._attachment.recording else None
+            self._thread.running = _Running(path, arguments)
             try:
                 return function(*args, **kwargs)
             finally:
-                self._thread.arguments = before
+                self._thread.running = before
                 self._end_compile()
 
         return call
 
     def _call(self) -> Mapping[str, Any]:
-        arguments = getattr(self._thread, "arguments", None) or {}
+        arguments = (self._running and self._running.arguments) or {}
         rule = self._library.describe
         describe = None if rule is None else lambda value: rule(value, self._attachment.notes)
         return {name: encode(value, tensors=True, describe=describe) for name, value in arguments.items()}
+
+
+class _Running(NamedTuple):
+    """A call of a function that keeps its kernels in a mapping; the arguments only in a recording."""
+
+    path: str
+    arguments: Mapping[str, Any] | None

@@ -119,8 +119,9 @@ class CacheAttribute(Seam):
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, function, original in self._functions(module):
-                cache = CachedMapping(attachment, library, f"{module.__name__}:{name}", original)
-                outer = cache.recording_calls(function) if attachment.recording else function
+                path = f"{module.__name__}:{name}"
+                cache = CachedMapping(attachment, library, path, original)
+                outer = cache.calls_of(path, function) if attachment.recording else function
                 setattr(outer, self.attribute, cache)
                 setattr(module, name, outer)
 

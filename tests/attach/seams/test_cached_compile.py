@@ -271,7 +271,7 @@ def test_while_calls_are_wanted_every_one_is_noted() -> None:
     source = Source()
     mapping = CachedMapping(source, MINE, "m:f", {})
     for n in (2, 1):
-        mapping.recording_calls(lambda n: "key" in mapping)(n)
+        mapping.calls_of("m:f", lambda n: "key" in mapping)(n)
     assert [call["n"] for call in source.calls] == [2, 1]
 
 
@@ -290,7 +290,7 @@ def test_the_call_that_is_noted_is_the_threads_own() -> None:
         assert ("key", n) not in mapping
         first_asked.set()
 
-    noted = mapping.recording_calls(front_end)
+    noted = mapping.calls_of("m:f", front_end)
     first = threading.Thread(target=noted, args=(1,))
     first.start()
     assert entered.wait(10)
