@@ -35,7 +35,7 @@ LAUNCHES = 30
 ROWS = (16, 512, 4096, 16384)  # tokens: a step of decoding, and prompts
 LOGITS = (16, 512, 4096)
 HALF = {"dtype": "bfloat16"}
-QUACK_HALF = "cutlass.BFloat16"
+QUACK_HALF = "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
