@@ -67,11 +67,14 @@ class KernelSource(Protocol):
 
 
 class Seam(Immutable):
-    """A place where a library goes from a key to a compiled kernel. Each kind defines how it is found and replaced."""
+    """A place where a library goes from a key to a compiled kernel. Each kind defines how it is found and replaced.
+
+    What it puts in the place of a function, ``functools.wraps`` makes like that function: that a program has replaced a
+    function is a fact of kernels.
+    """
 
     def install(self, attachment: KernelSource, library: Library) -> None:
-        """Replace it, now or as soon as its module is imported, by what ``functools.wraps`` has made alike: a function
-        that a program has replaced is a fact of kernels."""
+        """Replace it, now or as soon as its module is imported."""
         raise NotImplementedError
 
     def late(self, attachment: KernelSource, library: Library) -> str | None:
