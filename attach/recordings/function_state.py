@@ -29,7 +29,7 @@ _files: dict[tuple[object, str], tuple[object, Any]] = {}
 _right: WeakValueDictionary[tuple[str, int], CodeType] = WeakValueDictionary()
 
 
-def state_of_function(value: Any, *, whole: bool) -> list[Any]:
+def state_of_function(value: Any, *, whole: bool, bare: bool = False) -> list[Any]:
     """The state of a function and of the wrappers around it; empty for any other value, and for those of ``FAR``.
 
     Parameters
@@ -39,6 +39,8 @@ def state_of_function(value: Any, *, whole: bool) -> list[Any]:
     whole
         Whether its line counts, plain defaults, and plain values and functions in closures. Not those that the function
         sets itself: it may count calls.
+    bare
+        Whether wrappers of its own package are left out.
 
     >>> acme = {"__name__": "acme"}
     >>> exec("def scaled(n=2): return n", acme)
@@ -49,7 +51,9 @@ def state_of_function(value: Any, *, whole: bool) -> list[Any]:
     inner = links[-1]
     if type(inner) is not FunctionType:
         return []
-    functions = [link for link in links if type(link) is FunctionType and _counts(_module_of(link))]
+    own = _module_of(inner).partition(".")[0] if bare else None
+    wrappers = [link for link in links[:-1] if type(link) is FunctionType and _module_of(link).partition(".")[0] != own]
+    functions = [link for link in (*wrappers, inner) if _counts(_module_of(link))]
     return [[*_identity(link), *(_contents(link, inner) if whole else ())] for link in functions]
 
 

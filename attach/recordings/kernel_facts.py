@@ -24,6 +24,9 @@ from precast.loader.errors import FormatError
 MOST = 1000
 WHOLE = "()"
 """The end of the name of a function whose defaults and closure are facts, too."""
+BARE = "(*)"
+"""The end of the name of a function that a decorator left as it is. Where a variable says so, it wraps the function to
+log its calls: wrappers of the function's own package are no facts."""
 _LONGEST = 4096
 _SHA256 = 64  # digits
 _ABSENT = object()
@@ -62,8 +65,9 @@ class Globals(Immutable, kw_only=True):
         >>> Globals.of(("TILE",), {"TILE": 64}) == Globals.of(("TILE",), {"TILE": 64, "OTHER": 1})
         True
         """
-        current = [(name, find_global(name.removesuffix(WHOLE), values)) for name in names]
-        texts = [f"{name}={_form_of(value, whole=name.endswith(WHOLE))}\n".encode() for name, value in current]
+        parts = [name.partition("(") for name in names]
+        forms = (_form_of(find_global(path, values), f"{bracket}{rest}") for path, bracket, rest in parts)
+        texts = [f"{name}={form}\n".encode() for name, form in zip(names, forms, strict=True)]
         hints = "".join(f"{zlib.crc32(text) & 255:02x}" for text in texts)
         return cls(names=names, digest=hashlib.sha256(b"".join(texts)).hexdigest() + hints)
 
@@ -138,10 +142,10 @@ def find_global(path: str, values: Mapping[str, Any]) -> Any:
     return value
 
 
-def _form_of(value: Any, *, whole: bool) -> str:
+def _form_of(value: Any, mark: str) -> str:
     if value is _ABSENT:
         return "absent"
-    state = state_of_function(value, whole=whole)
+    state = state_of_function(value, whole=mark == WHOLE, bare=mark == BARE)
     try:
         return canonical(state or encode(value))
     except (UnknownKey, RecursionError):

@@ -93,6 +93,10 @@ def _save(parts: Any) -> None:
     importlib.import_module("numpy").save(Path(parts.__file__).parent / "numbers.npy", [3, 4])
 
 
+def _module(name: str) -> Any:
+    return importlib.import_module(f"{NAME}.{name}")
+
+
 def _reload(parts: Any, kernels: Any) -> None:
     _edit(parts, "parts.py", "return 5", "return 6", keep_time=True)
     importlib.invalidate_caches()
@@ -106,7 +110,8 @@ HARMLESS: Mapping[str, Callable[[Modules, Modules], Any]] = {
     "a table that is filled": lambda parts, kernels: parts.SEEN.update(more=1),
     "a count": lambda parts, kernels: setattr(parts, "CALLS", 100),
     "a count of a class": lambda parts, kernels: setattr(parts.Settings, "hits", 100),
-    "a module": lambda parts, kernels: importlib.import_module(f"{NAME}.later"),
+    "a module": lambda parts, kernels: _module("later"),
+    "a wrapper that logs": lambda parts, kernels: setattr(parts, "ports", _module("jit").logging(parts.ports)),
 }
 CHANGES: Mapping[str, Callable[[Modules, Modules], Any]] = {
     "a global": lambda parts, kernels: setattr(parts, "OFFSET", 2),
@@ -139,6 +144,7 @@ CHANGES: Mapping[str, Callable[[Modules, Modules], Any]] = {
     "a default of the kept": lambda parts, kernels: setattr(inspect.unwrap(kernels.kept), "__defaults__", (32,)),
     "a cleared cache": lambda parts, kernels: (kernels.cached.cache_clear(), kernels.decorated.cache_clear()),
     "a wrapper": lambda parts, kernels: setattr(parts, "height", functools.wraps(parts.height)(lambda: 9)),
+    "another wrapper": lambda parts, kernels: setattr(parts, "ports", functools.wraps(parts.ports)(lambda: 9)),
     **HARMLESS,
 }  # fmt: skip
 CALLS = st.tuples(

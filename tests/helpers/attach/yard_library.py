@@ -25,6 +25,18 @@ def jit_cache(function):
 
     wrapper.cache_clear = cache.clear
     return wrapper
+
+
+def logged(function):
+    return function
+
+
+def logging(function):
+    @functools.wraps(function)
+    def call():
+        return function()
+
+    return call
 """,
     f"{NAME}/parts.py": """
 import functools
@@ -33,6 +45,8 @@ import os
 import pathlib
 
 import numpy
+
+from yardlib.jit import logged
 
 OFFSET = 1
 BANKS = 32
@@ -59,6 +73,11 @@ def weight(n=3, *, more=1):
 
 def height():
     return 5
+
+
+@logged
+def ports():
+    return 2
 
 
 def width(n=int("2")):
@@ -114,7 +133,7 @@ def text():
     level = os.environ.get("YARDLIB_LEVEL", "0")
     made = Settings()
     of_classes = (Settings.tile, Settings.tiles, made.rows(), Settings.cols(), made.lanes, made.banks, OPTIONS.stages)
-    return f"{OFFSET} {weight()} {height()} {width()} {depth()} {of_classes} {table} {numbers} {level}"
+    return f"{OFFSET} {weight()} {height()} {width()} {ports()} {depth()} {of_classes} {table} {numbers} {level}"
 """,
     f"{NAME}/base.py": """
 import dataclasses

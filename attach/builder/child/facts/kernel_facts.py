@@ -24,11 +24,11 @@ from typing import Any
 
 from precast.attach.builder.child.facts.object_state import attributes_of, attributes_of_class
 from precast.attach.builder.child.facts.reach import Reach, reach_of
-from precast.attach.builder.child.facts.steady_globals import is_steady, origin_of, takes_constants
+from precast.attach.builder.child.facts.steady_globals import is_decorated, is_steady, origin_of, takes_constants
 from precast.attach.fact_check import source_digest
 from precast.attach.guards import folder_of
 from precast.attach.recordings.function_state import FAR, NO_KERNELS, wrapped_function
-from precast.attach.recordings.kernel_facts import WHOLE, Globals, KernelFacts, Package, find_global
+from precast.attach.recordings.kernel_facts import BARE, WHOLE, Globals, KernelFacts, Package, find_global
 from precast.attach.seams.compile_sites import function_of
 from precast.build.child.requests import Request
 from precast.build.inputs.closure import named_modules
@@ -136,14 +136,19 @@ def _globals(roots: Collection[object], reach: Reach, counts: Callable[[str], bo
     for module, some in sorted(names.items()):
         if some:
             values = vars(sys.modules[module])
-            marked = (f"{name}{WHOLE}" if _is_whole(module, name, values, reach) else name for name in some)
+            marked = (f"{name}{_mark(module, name, values, reach)}" for name in some)
             yield module, Globals.of(tuple(sorted(marked)), values)
 
 
-def _is_whole(module: str, name: str, values: Mapping[str, Any], reach: Reach) -> bool:
-    """Whether a global is a function of a module whose source counts, with a state that is the same everywhere."""
-    function = wrapped_function(find_global(name, values))
-    return function is not None and function.__module__ in reach.modules and takes_constants(module, name)
+def _mark(module: str, name: str, values: Mapping[str, Any], reach: Reach) -> str:
+    """What the name of a function of a module whose source counts ends with: what of it is the same everywhere."""
+    value = find_global(name, values)
+    function = wrapped_function(value)
+    if function is None or function.__module__ not in reach.modules:
+        return ""
+    if value is function and is_decorated(module, name):
+        return BARE
+    return WHOLE if takes_constants(module, name) else ""
 
 
 def _is_plain(name: str, value: Any) -> bool:

@@ -39,15 +39,30 @@ def takes_constants(module: str, name: str) -> bool:
     >>> takes_constants(__name__, "takes_constants"), takes_constants(__name__, "no_such_function")
     (True, False)
     """
+    home, node = _definition(module, name)
+    function = isinstance(node, ast.FunctionDef) or isinstance(getattr(node, "value", None), ast.Call)
+    return node is not None and function and all(_is_constant(home, value, frozenset()) for value in _taken(node))
+
+
+def is_decorated(module: str, name: str) -> bool:
+    """Whether a module's source binds a name once, to a function or a class with decorators.
+
+    >>> is_decorated(__name__, "_tree"), is_decorated(__name__, "is_decorated")
+    (True, False)
+    """
+    return bool(getattr(_definition(module, name)[1], "decorator_list", ()))
+
+
+def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
+    """What binds a name once, in the module that others import it from."""
     for _ in range(_MOST_IMPORTS):
         bound = _bound(module, name)
         if len(bound) != 1:
-            return False
+            break
         if not isinstance(node := bound[0], ast.ImportFrom):
-            function = isinstance(node, ast.FunctionDef) or isinstance(getattr(node, "value", None), ast.Call)
-            return function and all(_is_constant(module, value, frozenset()) for value in _taken(node))
+            return module, node
         module, name = _origin(module, node) or "", _original(node, name)
-    return False
+    return module, None
 
 
 def _taken(node: ast.stmt) -> Iterator[ast.expr]:
