@@ -41,7 +41,7 @@ def fake_tensors() -> Iterator[None]:
 
 
 def _slices() -> AbstractContextManager[object]:
-    """Slices of tensors of device ``cuda``: indexing asks torch for the device, and a torch without CUDA has none."""
+    """Slices of tensors of device ``cuda``: indexing requests it from torch, and a torch without CUDA has none."""
     import torch
     from torch.overrides import TorchFunctionMode
 

@@ -142,7 +142,7 @@ def export_without_memory(runtime: Any) -> None:
 def on(device: Any) -> Iterator[None]:
     """While the block runs, code that requests a CUDA device gets this device, presented as a CUDA device.
 
-    A tensor on another device, as on the CPU where the program asked for that, is on that device.
+    A tensor on another device, as on the CPU where the program requested that, is on that device.
 
     >>> import torch
     >>> with on("meta"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from precast.attach.library import Library
 from precast.attach.seams.cached_compile import cached_compile
 from precast.attach.seams.compile_sites import compiles
+from precast.attach.seams.kept_compile import keeps_kernels
 
 LIBRARY = Library(name="one", distribution="zstandard", package="zstandard", seams=())
 
@@ -57,15 +58,52 @@ def test_a_miss_compiles_with_the_arguments_of_the_call() -> None:
     assert hooked(64, 6, 1.0, None) == "compiled 64 6"
 
 
-def test_the_answer_is_kept_by_type() -> None:
+def test_the_answer_is_kept_as_the_librarys_own_mapping_keeps_it() -> None:
     asked = Asked("kernel")
     hooked = cached_compile(asked, LIBRARY, compile_for, compile_for, ("m",))
     hooked(1, 5, 1.0, None)
     hooked(True, 5, 1.0, None)
-    assert len(asked.keys) == 2
+    assert len(asked.keys) == 1
     asked.forget()
     hooked(1, 5, 1.0, None)
-    assert len(asked.keys) == 3
+    assert len(asked.keys) == 2
+
+
+_kept: dict[Any, Any] = {}
+_last = 0
+
+
+class Holder:
+    kept: ClassVar[dict[Any, Any]] = {}
+
+
+def in_module(n: int) -> Any:
+    _kept[n] = n
+    return _kept[n]
+
+
+def in_class(n: int) -> Any:
+    Holder.kept[n] = n
+
+
+def in_function(n: int) -> Any:
+    in_function.kept[n] = n  # type: ignore[attr-defined]
+
+
+def in_global(n: int) -> Any:
+    global _last
+    _last = n
+
+
+def in_none(n: int) -> Any:
+    own = dict(_kept)
+    return own.get(n)
+
+
+def test_where_a_function_keeps_kernels_is_found() -> None:
+    vars(in_function)["kept"] = {}
+    functions = (in_module, in_class, in_function, in_global, in_none)
+    assert [keeps_kernels(function) for function in functions] == [True, True, True, True, False]
 
 
 def test_a_wrong_call_is_the_function_s_own_error() -> None:
