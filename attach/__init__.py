@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from precast.attach.seam_count import SeamCount
     from precast.attach.seams.hooks import CacheAttribute, CompileFunctions, Decorator, Functions
     from precast.attach.seams.method_hooks import ClassMethods, Keyed, KeyedMethods
+    from precast.attach.seams.shared_mapping import SharedMapping
 
 __all__ = [
     "SHIPPED",
@@ -59,6 +60,7 @@ __all__ = [
     "Recorded",
     "Seam",
     "SeamCount",
+    "SharedMapping",
     "TorchCompiler",
     "UnknownKey",
     "attach",
@@ -81,6 +83,7 @@ _HOMES = {
     "NoCompiler": "compiler.placeholder",
     "Recorded": "recordings.recording",
     "SeamCount": "seam_count",
+    "SharedMapping": "seams.shared_mapping",
     "TorchCompiler": "deferred.torch_compiler",
     "UnknownKey": "recordings.keys",
     "recorded_libraries": "machine_report",

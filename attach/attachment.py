@@ -24,7 +24,7 @@ from precast.attach.guards import Guard, NotInstalled
 from precast.attach.library import Library
 from precast.attach.recorder import Recorder
 from precast.attach.recordings.kernel_facts import parse_facts
-from precast.attach.recordings.keys import UnknownKey, encode
+from precast.attach.recordings.keys import UnknownKey, encode, place_of
 from precast.attach.recordings.provenance import (
     COMPILER,
     DSL_DISTRIBUTION,
@@ -121,6 +121,7 @@ class Attachment:
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
         fallback: Fallback | None = None,
+        owner: type | None = None,
     ) -> Any:
         """What the library's function returns for a key; None where the library must compile it as before.
 
@@ -134,8 +135,12 @@ class Attachment:
             Returns the encoded arguments of the call that has this key, where a recording needs them.
         fallback
             Runs the library's own function around kernels, where no other way gives what it returns.
+        owner
+            The class of a method: another process must find it by its name.
         """
         try:
+            if owner is not None:
+                place_of(owner)
             config = self._key(library, arguments)
             if self.mode == "record":
                 recorded_call = None if call is None else call()

@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from precast.attach.guards import NotInstalled, folder_of, version_of
-from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
+from precast.attach.recordings.function_state import by_file
+from precast.attach.recordings.kernel_facts import KernelFacts, Package
 
 _SHOWN = 80
 
 
 class FactCheck:
-    """Compares facts with this process. What is installed is read once for each package."""
+    """Compares facts with this process, each as it is now. Versions are read once for each package."""
 
     def __init__(self) -> None:
         self._versions: dict[str, str | NotInstalled] = {}
-        self._digests: dict[str, str | None] = {}
 
     def difference(self, facts: KernelFacts) -> str | None:
         """The first fact that does not hold here, and what to do; None where all hold.
@@ -41,18 +40,19 @@ manifest), or run with that one
             if reason:
                 return reason
         for name, digest in facts.modules.items():
-            if self._digest(name, source_digest) != digest:
+            if source_digest(name) != digest:
                 return f"the source of {name} differs from the one that the kernel was built with: build it again"
         for name, digest in facts.files.items():
-            if self._digest(name, data_digest) != digest:
+            if data_digest(name) != digest:
                 return f"the file {name} differs from the one that the kernel was built with: build it again"
         for name, expected in facts.globals.items():
             values = vars(sys.modules[name]) if name in sys.modules else None
-            if values is not None and Globals.of(expected.names, values) != expected:
-                names = ", ".join(expected.names)[:_SHOWN]
+            changed = () if values is None else expected.changed(values)
+            if changed:
                 return (
-                    f"a global of {name} that the kernel depends on was changed in this process (one of {names}): do"
-                    " not change it, or build the kernel with that change in the source"
+                    f"a global of {name} that the kernel depends on was changed in this process"
+                    f" ({', '.join(changed)[:_SHOWN]}): do not change it, or build the kernel with that change in the"
+                    " source"
                 )
         return None
 
@@ -71,11 +71,6 @@ manifest), or run with that one
                 "installed: install that version, or build it again"
             )
         return None
-
-    def _digest(self, name: str, read: Callable[[str], str | None]) -> str | None:
-        if name not in self._digests:
-            self._digests[name] = read(name)
-        return self._digests[name]
 
 
 def source_digest(module: str) -> str | None:
@@ -107,6 +102,11 @@ def data_digest(name: str) -> str | None:
 
 
 def _digest_of(file: Path) -> str | None:
+    digest: str | None = by_file(str(file), _read_digest, file)
+    return digest
+
+
+def _read_digest(file: Path) -> str | None:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:

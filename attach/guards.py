@@ -6,7 +6,8 @@ whose size is not the listed one, or that was written or moved there after the l
 is noticed by the time of its change, which no program can set. All files are read of a library that is imported from
 elsewhere than where pip installed it: an editable install, or a folder that comes first on ``sys.path``.
 
-The digest is computed once per process, at the first key. A later change of a file is not noticed.
+The digest is computed once per process, at the first key. A later change of a file that a kernel uses is noticed by
+the kernel's own facts, and so is one of which neither its size nor the times tell.
 """
 
 from __future__ import annotations

@@ -60,13 +60,18 @@ class KernelSource(Protocol):
         *,
         call: Callable[[], Mapping[str, Any]] | None = None,
         fallback: Callable[[Answers], Any] | None = None,
+        owner: type | None = None,
     ) -> Any:
         """What the library's function returns for a key; None where the library must compile it as before."""
         ...
 
 
 class Seam(Immutable):
-    """A place where a library goes from a key to a compiled kernel. Each kind defines how it is found and replaced."""
+    """A place where a library goes from a key to a compiled kernel. Each kind defines how it is found and replaced.
+
+    What it puts in the place of a function, ``functools.wraps`` makes like that function: that a program has replaced a
+    function is a fact of kernels.
+    """
 
     def install(self, attachment: KernelSource, library: Library) -> None:
         """Replace it, now or as soon as its module is imported."""

@@ -7,6 +7,7 @@ compiles the operator for them. The operators are part of the DSL's own package:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import os
@@ -44,6 +45,7 @@ class OperatorCompile(Seam):
             operator: Any = vars(module)["Operator"]
             original = operator.compile
 
+            @functools.wraps(original)
             def compile_(self: Any, args: Any, target_sm: Any = None) -> Any:
                 outer, calls.arguments = getattr(calls, "arguments", None), args
                 try:
@@ -63,6 +65,7 @@ class OperatorCompile(Seam):
             operator: Any = vars(module)["CuteDslOperator"]
             original = operator.cute_compile
 
+            @functools.wraps(original)
             def cute_compile(self: Any, entry: Any, *args: Any, target_sm: Any = None) -> Any:
                 key = _Compilation(operator=self, entry=entry, arguments=args, target=target_sm)
                 kernel = attachment.obtain(library, _PATH, {"key": key}, call=noted_arguments)

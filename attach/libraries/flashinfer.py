@@ -1,5 +1,7 @@
 """FlashInfer: functions that compile and return a kernel, most of them under ``functools.cache``.
 
+The gated delta rule keeps kernels in one mapping, by the kernel object and the options of the compilation.
+
 The fused mixture of experts passes pointers, problem sizes and a stream to its compile functions, which pass them on to
 the kernel and keep kernels by the other arguments.
 """
@@ -13,6 +15,7 @@ from precast.attach.compiler.occupancy import clusters_of_this_gpu
 from precast.attach.library import Library
 from precast.attach.recordings.key_reader import find
 from precast.attach.seams.hooks import CompileFunctions
+from precast.attach.seams.shared_mapping import SharedMapping
 
 _POINTER, _STREAM = "pointer", "stream"
 _ADDRESS = 1 << 20  # aligned for every assumed alignment, and never read
@@ -67,6 +70,24 @@ PASSED = {
 """The arguments that these functions pass on to the kernel at each call."""
 
 
+_DELTA_RULE = "flashinfer.gdn_kernels"
+SHARED_CACHE = f"{_DELTA_RULE}.delta_rule_dsl.custom_compile_cache"
+
+
+def compile_option(name: str) -> type:
+    """An option of the compiler, for a key, where the DSL is not installed: it holds a value.
+
+    >>> option = compile_option("GPUArch")("sm_90a")
+    >>> option.value, type(option).__module__, type(option).__name__
+    ('sm_90a', 'cutlass.cute', 'GPUArch')
+    """
+
+    def __init__(self: Any, value: Any) -> None:
+        self.value = value
+
+    return type(name, (), {"__init__": __init__, "__module__": "cutlass.cute"})
+
+
 LIBRARY = Library(
     name="flashinfer",
     distribution="flashinfer-python",
@@ -74,10 +95,11 @@ LIBRARY = Library(
     seams=(
         CompileFunctions(
             "flashinfer",
-            without=("flashinfer.experimental", "flashinfer.data"),
+            without=("flashinfer.experimental", "flashinfer.data", SHARED_CACHE),
             through=("build_and_load_cute_dsl_kernel",),
             passed=PASSED,
         ),
+        SharedMapping(SHARED_CACHE, "_in_mem_compile_cache", lookup="get_cached_compile", package=_DELTA_RULE),
     ),
     imports=("quack",),
     native_modules=(
@@ -88,5 +110,8 @@ LIBRARY = Library(
     environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL
     describe=describe,
     makers=MAKERS,
-    answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu},
+    answers={
+        "flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu,
+        **{f"cutlass.cute:{name}": compile_option(name) for name in ("EnableTVMFFI", "GPUArch")},
+    },
 )

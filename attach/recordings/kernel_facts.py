@@ -1,26 +1,34 @@
 """Kernel facts: what decided the kernel of an attached library beside its key.
 
-A worker of the build observes them while the library's function compiles, and the index keeps them with the artifact.
+A worker of the build finds them when the library's function has compiled, and the index keeps them with the artifact.
 The kernel is served only where they hold: environment variables that the library's code has read, the modules whose
-code it uses beside those that its key covers, in whichever distribution, the data files that they read, and the globals
-of modules that a program may have changed.
+code it uses, in whichever distribution, the data files that they read, and the globals of modules, the functions and
+the classes that a program may have changed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import MemberDescriptorType
 from typing import Any
 
+from precast.attach.recordings.function_state import state_of_function
 from precast.attach.recordings.keys import UnknownKey, canonical, encode
 from precast.loader.contract.format import fields
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 
 MOST = 1000
+WHOLE = "()"
+"""The end of the name of a function whose defaults and closure are facts, too."""
+BARE = "(*)"
+"""The end of the name of a function that a decorator left as it is. Where a variable says so, it wraps the function to
+log its calls: a wrapper of the function's own package is not a fact."""
 _LONGEST = 4096
+_SHA256 = 64  # digits
 _ABSENT = object()
 _FIELDS = ("variables", "packages", "modules", "files", "globals")
 
@@ -43,8 +51,9 @@ class Package(Immutable, kw_only=True):
 
 
 class Globals(Immutable, kw_only=True):
-    """Globals of one module, in the order of their names, and the digest of what they were. ``STATE.tile`` names an
-    attribute of a global."""
+    """Globals of one module, in the order of their names, and the digest of what they were; after it stand two digits
+    for each, to tell which has changed. ``STATE.tile`` names an attribute of a global, ``scaled()`` a function with its
+    defaults and what its closure holds."""
 
     names: tuple[str, ...]
     digest: str
@@ -56,8 +65,23 @@ class Globals(Immutable, kw_only=True):
         >>> Globals.of(("TILE",), {"TILE": 64}) == Globals.of(("TILE",), {"TILE": 64, "OTHER": 1})
         True
         """
-        texts = [f"{name}={_form_of(_found(name, values))}\n" for name in names]
-        return cls(names=names, digest=hashlib.sha256("".join(texts).encode()).hexdigest())
+        parts = [name.partition("(") for name in names]
+        forms = (_form_of(find_global(path, values), f"{bracket}{rest}") for path, bracket, rest in parts)
+        texts = [f"{name}={form}\n".encode() for name, form in zip(names, forms, strict=True)]
+        hints = "".join(f"{zlib.crc32(text) & 255:02x}" for text in texts)
+        return cls(names=names, digest=hashlib.sha256(b"".join(texts)).hexdigest() + hints)
+
+    def changed(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Those that a module no longer has as they were; all, where the digits do not tell.
+
+        >>> Globals.of(("TILE", "WIDTH"), {"TILE": 64, "WIDTH": 1}).changed({"TILE": 32, "WIDTH": 1})
+        ('TILE',)
+        """
+        now = Globals.of(self.names, values).digest
+        if now == self.digest:
+            return ()
+        hints = zip(self.names, _hints(self.digest), _hints(now), strict=False)
+        return tuple(name for name, was, here in hints if was != here) or self.names
 
     def to_json(self) -> dict[str, str]:
         """The globals as JSON."""
@@ -69,6 +93,10 @@ class Globals(Immutable, kw_only=True):
         data = fields.known(fields.as_object(value), ("names", "digest"))
         names = fields.parsed(data, "names", fields.text)
         return cls(names=tuple(names.split()), digest=fields.parsed(data, "digest", _text))
+
+
+def _hints(digest: str) -> list[str]:
+    return [digest[start : start + 2] for start in range(_SHA256, len(digest), 2)]
 
 
 def held(value: Any) -> Mapping[str, Any]:
@@ -101,8 +129,12 @@ def _is_set(member: MemberDescriptorType, value: object) -> bool:
     return True
 
 
-def _found(path: str, values: Mapping[str, Any]) -> Any:
-    """The value of a global or of its attribute; ``_ABSENT`` where there is none."""
+def find_global(path: str, values: Mapping[str, Any]) -> Any:
+    """The value of a global or of its attribute; a value of its own where there is none.
+
+    >>> find_global("Globals.parse", {"Globals": Globals}) is vars(Globals)["parse"]
+    True
+    """
     name, *rest = path.split(".")
     value = values.get(name, _ABSENT)
     for part in rest:
@@ -110,13 +142,14 @@ def _found(path: str, values: Mapping[str, Any]) -> Any:
     return value
 
 
-def _form_of(value: Any) -> str | None:
+def _form_of(value: Any, mark: str) -> str:
     if value is _ABSENT:
         return "absent"
+    state = state_of_function(value, whole=mark == WHOLE, bare=mark == BARE)
     try:
-        return canonical(encode(value))
+        return canonical(state or encode(value))
     except (UnknownKey, RecursionError):
-        return None
+        return "none"
 
 
 class KernelFacts(Immutable, kw_only=True):
@@ -162,7 +195,7 @@ class KernelFacts(Immutable, kw_only=True):
 
 
 def parse_facts(value: object) -> KernelFacts | None:
-    """The facts of a kernel; None where a build observed none, as for a kernel of one's own.
+    """The facts of a kernel; None where a build found none, as for a kernel of one's own.
 
     >>> parse_facts(None) is None
     True

@@ -15,14 +15,9 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from precast.attach.recordings.keys import DEPTH, DSL, FAMILIES, FAMILY_PACKAGE, UnknownKey, canonical
+from precast.attach.recordings.keys import DEPTH, DSL, UnknownKey, canonical, of_dsl_named
 from precast.loader.contract.values import Immutable
 
-# The modules of the DSL that have what a key may name, in the order that decides between equal names.
-_HOMES = (
-    "cutlass", "cutlass.cute", "cutlass.cute.nvgpu", "cutlass.utils", "cutlass.pipeline", "cutlass.cute.arch",
-    "cutlass.cute.nvgpu.warpgroup", "cutlass.cute.nvgpu.tcgen05", "cutlass.cute.nvgpu.warp", "cutlass.cute.typing",
-)  # fmt: skip
 _FAILURES = (ImportError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
@@ -192,15 +187,14 @@ def _decode_text(form: str, reader: _Reader) -> Any:
 
 
 def _of_dsl_named(name: str) -> Any:
-    """A type of the DSL or a member of its enums, by its last name, from the first module that has it."""
-    family, _, rest = name.partition(".")
-    homes = (f"{FAMILY_PACKAGE}.{family}",) if family in FAMILIES else _HOMES
-    head, _, member = (rest if family in FAMILIES else name).partition(".")
-    for home in homes:
-        try:
-            value = getattr(importlib.import_module(home), head, None)
-        except ImportError:
-            continue
-        if isinstance(value, type):
-            return getattr(value, member) if member else value
-    raise UnknownKey(f"the DSL has no {name}: build with the DSL of the recording")
+    value = of_dsl_named(name, _imported)
+    if value is None:
+        raise UnknownKey(f"the DSL has no {name}: build with the DSL of the recording")
+    return value
+
+
+def _imported(module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None

@@ -8,16 +8,16 @@ an unknown type is refused by name, since a guess could make two different kerne
 a value               its form
 ====================  =====================================================================
 None, bool, int, str  itself (a text that begins with ``$`` as ``"$str:..."``)
-float                 itself; one that JSON lacks as ``"$float:inf"``, and ``"$float:-0.0"``
+float                 itself; one that JSON lacks as ``"$float:inf"``, ``"$float:-0.0"`` or ``"$float:-nan"``
 a type of the DSL     ``"$cutlass:BFloat16"``, by its last name
 an enum of the DSL    ``"$cutlass:OperandMajorMode.K"``; one of a family of instructions has the family before it,
                       ``"$cutlass:tcgen05.CtaGroup.ONE"``, since families use the same names
 torch.bfloat16        ``"$torch:bfloat16"``
 another enum          ``"$enum:module:Class.MEMBER"``
-a class, a function   ``"$ref:module:name"``
+a class, a function   ``"$ref:module:name"``, and ``"$ref:module:name.__wrapped__"`` for what that value wraps
 a tuple               a list
 a list                ``["$list", ...]``
-a dict                ``["$dict", [key, value], ...]``, in the order of the keys' text
+a dict                ``["$dict", [key, value], ...]``, in its own order, which a kernel may depend on
 a named tuple         ``["$namedtuple:module:Class", ...]``
 a dataclass           ``["$dataclass:module:Class", [field, value], ...]``, with every field
 by a library's rule   ``["$made:NAME", argument, ...]``, where ``NAME`` is one of its makers
@@ -32,6 +32,7 @@ import enum
 import functools
 import json
 import math
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,13 @@ from precast.loader.errors import PrecastError
 DEPTH = 12
 DSL = "cutlass"
 FAMILIES, FAMILY_PACKAGE = ("warp", "warpgroup", "tcgen05", "cpasync"), f"{DSL}.cute.nvgpu"
+# The modules of the DSL that have what a key may name, in the order that decides between equal names.
+_HOMES = (
+    "cutlass", "cutlass.cute", "cutlass.cute.nvgpu", "cutlass.utils", "cutlass.pipeline", "cutlass.cute.arch",
+    "cutlass.cute.nvgpu.warpgroup", "cutlass.cute.nvgpu.tcgen05", "cutlass.cute.nvgpu.warp", "cutlass.cute.typing",
+)  # fmt: skip
+# Each is the name of several types of the DSL, which placeholders do not tell from each other.
+_SEVERAL = ("SmemAllocator", "TmemAllocator", "SharedSpace", "L2PrefetchSize")
 _NOT_DSL = ("cutlass.operators", "cutlass.kernels")  # libraries of kernels that stand inside the DSL's package
 
 
@@ -76,7 +84,7 @@ def canonical(form: Any) -> str:
     """The one JSON text of a form, for digests and comparisons.
 
     >>> canonical(encode({"b": 1, "a": 2.0}))
-    '["$dict",["a",2.0],["b",1]]'
+    '["$dict",["b",1],["a",2.0]]'
     """
     return json.dumps(form, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
@@ -89,7 +97,7 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
         return f"$str:{value}" if value.startswith("$") else value
     if kind is float:
         negative_zero = value == 0 and math.copysign(1.0, value) < 0  # a config has one zero; a key has two
-        return value if math.isfinite(value) and not negative_zero else f"$float:{value}"
+        return value if math.isfinite(value) and not negative_zero else f"$float:{_special(value)}"
     if depth > DEPTH:
         raise UnknownKey(f"a key nests deeper than {DEPTH} levels: it cannot be recorded")
     inner = functools.partial(_encode, depth=depth + 1, tensors=tensors, describe=describe)
@@ -99,27 +107,36 @@ def _encode(value: Any, depth: int, tensors: bool, describe: Describe | None) ->
     if isinstance(value, enum.Enum):
         return _enum(value)
     if isinstance(value, type):
-        return f"${DSL}:{_dsl_name(value)}" if _of_dsl(value) else f"$ref:{_place(value)}"
+        return f"${DSL}:{_dsl_name(value)}" if _of_dsl(value) else f"$ref:{place_of(value)}"
     if isinstance(value, tuple):
         items = [inner(item) for item in value]
         if kind is tuple or _is_torch(kind):  # torch.Size is a tuple
             return items
         if hasattr(kind, "_fields") and not getattr(value, "__dict__", None):
-            return [f"$namedtuple:{_place(kind)}", *items]
+            return [f"$namedtuple:{place_of(kind)}", *items]
         raise _unknown(value)
     if kind is list:
         return ["$list", *map(inner, value)]
     if kind is dict:
-        pairs = [[inner(name), inner(item)] for name, item in value.items()]
-        return ["$dict", *sorted(pairs, key=lambda pair: canonical(pair[0]))]
+        return ["$dict", *([inner(name), inner(item)] for name, item in value.items())]
     if dataclasses.is_dataclass(value):
         fields = [[name, inner(getattr(value, name))] for name in _field_names(value)]
-        return [f"$dataclass:{_place(kind)}", *fields]
+        return [f"$dataclass:{place_of(kind)}", *fields]
     if _is_torch(kind):
         return _encode_torch(value, tensors)
     if callable(value) and hasattr(value, "__qualname__"):
-        return f"$ref:{_place(value)}"
+        return f"$ref:{place_of(value)}"
     raise _unknown(value)
+
+
+def _special(value: float) -> str:
+    """The text of a float that JSON lacks. A kernel may have the bits of a NaN in it."""
+    if math.isnan(value):
+        for text in ("nan", "-nan"):
+            if struct.pack("d", value) == struct.pack("d", float(text)):
+                return text
+        raise UnknownKey("a NaN with bits of its own has no form as a key, so the kernel is compiled as before")
+    return str(value)
 
 
 def _field_names(value: Any) -> list[str]:
@@ -138,7 +155,7 @@ def _enum(value: enum.Enum) -> str:
     kind = type(value)
     if kind.__members__.get(value.name) is not value:  # several flags at once
         raise _unknown(value)
-    return f"${DSL}:{_dsl_name(kind)}.{value.name}" if _of_dsl(kind) else f"$enum:{_place(kind)}.{value.name}"
+    return f"${DSL}:{_dsl_name(kind)}.{value.name}" if _of_dsl(kind) else f"$enum:{place_of(kind)}.{value.name}"
 
 
 def _dsl_name(kind: type) -> str:
@@ -148,7 +165,36 @@ def _dsl_name(kind: type) -> str:
         name = f"{modules.pop()}.{name}"
     package = FAMILY_PACKAGE.split(".")
     family = modules[len(package)] if modules[: len(package)] == package and len(modules) > len(package) else ""
-    return f"{family}.{name}" if family in FAMILIES else name
+    whole = f"{family}.{name}" if family in FAMILIES else name
+    alone = of_dsl_named(whole, _imported) in (None, kind) if DSL in sys.modules else name not in _SEVERAL
+    if not alone:
+        raise UnknownKey(
+            f"the DSL has several types {whole}, and a {kind.__module__}.{name} is not the one that keys name"
+        )
+    return whole
+
+
+def of_dsl_named(name: str, value_of: Callable[[str, str], Any]) -> Any:
+    """A type of the DSL or a member of its enums, by its last name, from the first module that has it; else None.
+
+    ``value_of`` returns the value that a module has under a name.
+
+    >>> of_dsl_named("Float32", lambda module, name: None) is None
+    True
+    """
+    family, _, rest = name.partition(".")
+    homes = (f"{FAMILY_PACKAGE}.{family}",) if family in FAMILIES else _HOMES
+    head, _, member = (rest if family in FAMILIES else name).partition(".")
+    for home in homes:
+        value = value_of(home, head)
+        if isinstance(value, type):
+            return getattr(value, member, None) if member else value
+    return None
+
+
+def _imported(module: str, name: str) -> Any:
+    """What an imported module itself has: to read a deprecated name of the DSL would warn."""
+    return vars(sys.modules[module]).get(name) if module in sys.modules else None
 
 
 def _encode_torch(value: Any, tensors: bool) -> Any:
@@ -169,12 +215,24 @@ def _is_torch(kind: type) -> bool:
 
 
 def _of_dsl(kind: type) -> bool:
-    module = str(kind.__module__)
+    return is_of_dsl(str(kind.__module__))
+
+
+def is_of_dsl(module: str) -> bool:
+    """Whether a module is the DSL's own.
+
+    >>> is_of_dsl("cutlass.cute.core"), is_of_dsl("cutlass.operators.base")
+    (True, False)
+    """
     return module.partition(".")[0] == DSL and not any(module.startswith(f"{package}.") for package in _NOT_DSL)
 
 
-def _place(value: Any) -> str:
-    """``module:name`` of a class or function, which must be its value."""
+def place_of(value: Any) -> str:
+    """``module:name`` of a class or function, which must be its value.
+
+    >>> place_of(place_of).rpartition(":")[2]
+    'place_of'
+    """
     module, name = getattr(value, "__module__", None), value.__qualname__
     if not isinstance(module, str) or "<" in name:
         raise UnknownKey(
@@ -183,11 +241,13 @@ def _place(value: Any) -> str:
     value_there: Any = sys.modules.get(module)
     for part in name.split("."):
         value_there = getattr(value_there, part, None)
-    if value_there is not value and getattr(value_there, "__wrapped__", None) is not value:
-        raise UnknownKey(
-            f"{module}:{name} is another value than this one, which cannot be recorded: define it under its own name"
-        )
-    return f"{module}:{name}"
+    if value_there is value:
+        return f"{module}:{name}"
+    if getattr(value_there, "__wrapped__", None) is value:
+        return f"{module}:{name}.__wrapped__"
+    raise UnknownKey(
+        f"{module}:{name} is another value than this one, which cannot be recorded: define it under its own name"
+    )
 
 
 def _unknown(value: Any) -> UnknownKey:

@@ -119,8 +119,9 @@ class CacheAttribute(Seam):
     def install(self, attachment: KernelSource, library: Library) -> None:
         def change(module: ModuleType) -> None:
             for name, function, original in self._functions(module):
-                cache = CachedMapping(attachment, library, f"{module.__name__}:{name}", original)
-                outer = cache.recording_calls(function) if attachment.recording else function
+                path = f"{module.__name__}:{name}"
+                cache = CachedMapping(attachment, library, path, original)
+                outer = cache.calls_of(path, function) if attachment.recording else function
                 setattr(outer, self.attribute, cache)
                 setattr(module, name, outer)
 
@@ -168,7 +169,8 @@ def replace_function(function: str, answer: Any) -> None:
     stand_in = standing_for(module, name, answer)
 
     def change(imported: ModuleType) -> None:
-        if callable(getattr(imported, name, None)):
+        if callable(original := getattr(imported, name, None)) and original is not stand_in:
+            vars(stand_in).setdefault("__wrapped__", original)  # whose state is a fact of kernels
             setattr(imported, name, stand_in)
 
     after_import_below(package, change)

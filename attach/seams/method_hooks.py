@@ -68,7 +68,10 @@ class ClassMethods(Seam):
         def hooked(owner: type) -> Callable[..., Any]:
             path = f"{owner.__module__}:{owner.__qualname__}.{function.__name__}"
             own, bound = MethodType(function, owner), original.__get__(None, owner)
-            return cached_compile(attachment, library, own, bound, devices=self.devices, path=path)
+            compile_it: Callable[..., Any] = cached_compile(
+                attachment, library, own, bound, devices=self.devices, path=path, owner=owner
+            )
+            return compile_it
 
         @functools.wraps(function)
         def method(owner: type, /, *args: Any, **kwargs: Any) -> Any:
@@ -168,7 +171,8 @@ def _filing(attachment: KernelSource, library: Library, keyed: Keyed, original: 
             with answered_by(answers):
                 return _Executed(original(instance, *args, **kwargs))
 
-        kernels = attachment.obtain(library, path, {STATE: state_of(instance, keyed), **arguments}, fallback=run_around)
+        key = {STATE: state_of(instance, keyed), **arguments}
+        kernels = attachment.obtain(library, path, key, fallback=run_around, owner=type(instance))
         if kernels is None:
             return tracked(instance, *args, **kwargs)
         if isinstance(kernels, _Executed):  # it has filed them itself
@@ -204,7 +208,8 @@ def prebuilt(
     if keyed is None:
         return None
     path = f"{type(instance).__module__}:{type(instance).__qualname__}.{method}"
-    kernels = attachment.obtain(library, path, {STATE: state_of(instance, keyed), **arguments})
+    key = {STATE: state_of(instance, keyed), **arguments}
+    kernels = attachment.obtain(library, path, key, owner=type(instance))
     return kernels[1] if isinstance(kernels, tuple) else None
 
 

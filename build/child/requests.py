@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -11,6 +12,7 @@ from precast.build.child.code_locations import is_own, is_standard
 
 Request = tuple[str, str, str]
 """A request: its kind (``variable`` or ``file``), what was requested, and the file of the code that made it."""
+_CODE = (".py", ".pyc", ".so")  # files of code, which are opened for what runs in them
 
 
 class Requests:
@@ -39,6 +41,10 @@ class Requests:
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             if event == "open" and isinstance(arguments[0], str) and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
                 self._note("file", arguments[0])
+            elif event == "subprocess.Popen" and isinstance(arguments[1], (list, tuple)):
+                for word in arguments[1]:  # of a program that reads them, such as ``cat``
+                    if isinstance(word, str) and os.path.isfile(word):
+                        self._note("file", word)
 
         sys.addaudithook(hook)
         return self
@@ -58,12 +64,23 @@ class Requests:
         return frozenset(self._all)
 
     def _note(self, kind: str, what: str) -> None:
-        file, importing = _code(sys._getframe(2))
+        file, importing = _code(frame := sys._getframe(2))
         if file:
             request = (kind, os.path.abspath(what) if kind == "file" else what, file)
             self._all.add(request)
+            if kind == "file" and not what.endswith(_CODE):  # a function of numpy may have opened it for other code
+                self._all |= {(*request[:2], caller) for caller in _callers(frame)}
             if kind == "variable" and not importing:
                 self._recent.add(request)
+
+
+def _callers(frame: FrameType | None) -> Iterator[str]:
+    """The files of the code that is running, up to precast's own, or to the import of a module."""
+    while frame is not None and not is_own(str(frame.f_globals.get("__name__", ""))):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return
+        yield os.path.abspath(frame.f_code.co_filename)
+        frame = frame.f_back
 
 
 def _code(frame: FrameType | None) -> tuple[str, bool]:

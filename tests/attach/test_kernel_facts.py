@@ -27,6 +27,9 @@ import functools
 import json
 import os
 import pathlib
+import subprocess
+
+import numpy
 
 import facthelper.scaling
 from facthelper import pure
@@ -35,6 +38,7 @@ from facty.other import ROUNDS
 
 AT_IMPORT = float(os.environ.get("FACTY_AT_IMPORT", "1"))
 WIDTH = 4
+MADE = {{}}
 _warmed = False
 
 
@@ -47,13 +51,19 @@ def table():
     return json.loads((pathlib.Path(__file__).parent / "table.json").read_text())
 
 
+def of_programs(scale=1.0):
+    folder = pathlib.Path(__file__).parent
+    shown = subprocess.run(["cat", str(folder / "shown.txt")], capture_output=True, text=True, check=True).stdout
+    return scale * (float(numpy.loadtxt(folder / "numbers.txt")) + float(shown))
+
+
 @functools.cache
 def compiled(value, scale=None):
     global _warmed
     import facty.lazy
     from facty.inner import shift
 
-    _warmed = True
+    _warmed = MADE[value] = True
     x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=4),), assumed_align=16)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     value = float(value) * (scale(1) if scale else 1) * AT_IMPORT * settings.factor() * facthelper.scaling.SCALE
@@ -61,6 +71,7 @@ def compiled(value, scale=None):
     options = settings.OPTIONS
     options.hits += 1
     assert settings.Inner().made
+    value = value + of_programs() + sum(settings.Defaults.steps) + settings.weighed(1.0) + settings.Defaults().cut()
     value = value + options.tile + options.inner.scale + settings.Defaults.step + settings.STEP.get()
     return cute.compile(add_host, x, value, stream, options="--enable-tvm-ffi")
 """,
@@ -83,8 +94,29 @@ class Inner:
         Inner.made += 1
 
 
+def by(factor):
+    def decorate(function):
+        @functools.wraps(function)
+        def call(value):
+            return factor * function(value)
+
+        return call
+
+    return decorate
+
+
+@by(2.0)
+def weighed(value):
+    return value
+
+
 class Defaults:
     step = 1.0
+    steps = [1.0]
+
+    def cut(self):
+        return 1.0
+
     unused = 1.0
 
 
@@ -107,6 +139,8 @@ def factor():
     "facty/inner.py": "def shift(rounds):\n    return 2 * rounds\n",
     "facty/elsewhere.py": "def unused():\n    return 1\n",
     "facty/table.json": '{"bias": 1}',
+    "facty/numbers.txt": "1\n",
+    "facty/shown.txt": "1\n",
     "facty/lazy.py": "import os\n\nLEVEL = os.environ.get('FACTY_LEVEL', 'info')\n",
     "facty_seams.py": """
 from precast.attach import Functions, Library
@@ -166,7 +200,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = manifest.read_text()
     entry = "  - compile:"
     assert text.count(entry) == 2
-    manifest.write_text(text.replace(entry, "  - env: {FACTY_FACTOR: '4'}\n    compile:"))
+    assert "inputs:" not in text
+    text = text.replace(entry, "  - env: {FACTY_FACTOR: '4'}\n    compile:")
+    manifest.write_text(text + "inputs: {programs: [cat]}\n")
     run(folder, "build", manifest, "-o", folder / "cache")
     return folder
 
@@ -209,9 +245,9 @@ def test_the_facts_are_what_the_kernel_is_made_of_and_nothing_else(shop: Path) -
     assert facts["packages"] == {"facthelper": {"distribution": "fact-helper", "version": "1.0"}}
     used = {"facty.kernels", "facty.settings", "facty.lazy", "facty.inner", "facty.other"}
     assert set(facts["modules"]) == {*used, "facthelper.scaling", "facthelper.pure"}
-    assert list(facts["files"]) == ["facty/table.json"]
+    assert list(facts["files"]) == ["facty/numbers.txt", "facty/shown.txt", "facty/table.json"]
     names = {module: some["names"].split() for module, some in facts["globals"].items()}
-    assert {"WIDTH", "ROUNDS", "table"} <= set(names["facty.kernels"]) and "_warmed" not in names["facty.kernels"]
+    assert {"WIDTH", "ROUNDS", "table()"} <= set(names["facty.kernels"]) and "_warmed" not in names["facty.kernels"]
     assert "AT_IMPORT" not in names["facty.kernels"]  # the environment may decide it, and that is a fact of its own
 
 
@@ -281,12 +317,13 @@ def test_a_change_of_what_no_kernel_uses_refuses_none(shop: Path, tmp_path: Path
     assert served(shop, BUILT, site=site) == ["served", ""]
 
 
-def test_a_changed_data_file_is_refused(shop: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["facty/numbers.txt", "facty/shown.txt", "facty/table.json"])
+def test_a_changed_data_file_is_refused(shop: Path, tmp_path: Path, name: str) -> None:
     site = tmp_path / "site"
     shutil.copytree(shop / "site", site)
-    (site / "facty" / "table.json").write_text('{"bias": 2}')
+    (site / name).write_text((site / name).read_text().replace("1", "2"))
     answer, error = served(shop, BUILT, site=site)
-    assert not answer and "the file facty/table.json differs from the one that the kernel was built with" in error
+    assert not answer and f"the file {name} differs from the one that the kernel was built with" in error
 
 
 @pytest.mark.parametrize(
@@ -306,6 +343,11 @@ def test_a_changed_data_file_is_refused(shop: Path, tmp_path: Path) -> None:
         ("kernels.settings.OPTIONS.inner.scale = 2.0", "facty.settings"),
         ("kernels.settings.Defaults.step = 2.0", "facty.settings"),
         ("kernels.settings.STEP.set(2.0)", "facty.settings"),
+        ("kernels.settings.Defaults.steps.append(2.0)", "facty.settings"),
+        ("kernels.settings.Defaults.cut = lambda self: 2.0", "facty.settings"),
+        ("kernels.settings.weighed.__closure__[0].cell_contents = 3.0", "facty.settings"),
+        ("kernels.of_programs.__defaults__ = (2.0,)", "facty.kernels"),
+        ("kernels.table.__code__ = (lambda: {'bias': 2}).__code__", "facty.kernels"),
     ],
 )
 def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, module: str) -> None:
@@ -315,8 +357,17 @@ def test_a_global_that_a_program_changed_is_refused(shop: Path, change: str, mod
 
 def test_a_global_that_the_library_itself_sets_as_it_runs_refuses_none(shop: Path) -> None:
     assert served(shop, BUILT, change="kernels._warmed = True") == ["served", ""]
+    assert served(shop, BUILT, change="kernels.MADE[7] = True") == ["served", ""]
     assert served(shop, BUILT, change="kernels.settings.OPTIONS.hits = 7") == ["served", ""]
     assert served(shop, BUILT, change="kernels.settings.Inner()") == ["served", ""], "it counts what was made"
+
+
+def test_a_fact_is_judged_at_each_use(shop: Path) -> None:
+    """After a first use: one call is of the function's own cache, another is looked up."""
+    first = "assert kernels.compiled(3, None)\nkernels.WIDTH = 8\nassert kernels.compiled(3, None)\n"
+    answer, error = served(shop, BUILT, change=first, scale="scale=None")
+    assert not answer and "a global of facty.kernels that the kernel depends on was changed" in error
+    assert "in this process (WIDTH): do not change it" in error
 
 
 def test_an_attribute_that_the_kernel_does_not_read_refuses_none(shop: Path) -> None:

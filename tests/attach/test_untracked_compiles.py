@@ -74,7 +74,7 @@ def test_a_mapping_covers_what_its_library_files_and_nothing_after_it(compiler: 
             mapping["key", fails] = kernel
         compile_("besides")
 
-    call = mapping.recording_calls(library)
+    call = mapping.calls_of("m:f", library)
     call(False)
     with pytest.raises(RuntimeError):
         call(True)

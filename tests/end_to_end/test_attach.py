@@ -115,8 +115,18 @@ def call_fused_add_rmsnorm():
 def call_mxfp8_quantize():  # its compile function returns a tuple
     flashinfer.mxfp8_quantize(x, backend="cute-dsl")
 """
+DELTA_RULE = """
+import torch
+from flashinfer.gdn_kernels.delta_rule_dsl import delta_rule_cp_sm90
+
+k = torch.empty(4096, 4, 128, device="cuda", dtype=torch.bfloat16)
+beta = torch.empty(4096, 8, device="cuda")
+offsets = torch.arange(0, 4097, 4096, device="cuda")
 
 
+def call_precompute():
+    delta_rule_cp_sm90.cp_delta_rule_t_precompute_dsl_sm90(k, beta, offsets, total_seqlen=4096, max_seqlen=4096)
+"""
 OPERATORS = """
 import cutlass.operators as ops
 import torch
@@ -274,3 +284,13 @@ def test_flashinfers_norms_and_quantization_are_served_without_the_dsl(tmp_path:
     shop.build(shop.record("sm_100a"))
     answer = shop.serve("sm_100a", "hidden")
     assert launches(answer) == {"call_rmsnorm", "call_fused_add_rmsnorm", "call_mxfp8_quantize"}, answer
+
+
+@pytest.mark.slow
+def test_flashinfers_delta_rule_is_served_from_the_mapping_that_its_functions_share(tmp_path: Path) -> None:
+    needs("flashinfer")
+    shop = Shop(tmp_path, DELTA_RULE, "flashinfer")
+    shop.build(shop.record("sm_90a"))
+    for dsl in ("hidden", "forbidden"):
+        answer = shop.serve("sm_90a", dsl)
+        assert launches(answer) == {"call_precompute"}, answer

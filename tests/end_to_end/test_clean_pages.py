@@ -33,6 +33,7 @@ EXTRAS = {
     "docs/tuning.md": "torch",
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",
+    "measure/README.md": "torch,emulate",
     "native/README.md": "native",
 }
 """The extra that a page names, where its commands need one."""
@@ -52,7 +53,10 @@ NOT_RUN = {
     ],
     "a container": ["docker ", "/opt/python/cp310", "PRECAST_NATIVE=1 /opt/python", "podman "],
     "a GPU, and a server": ["curl", "PRECAST_CACHE_PATH=../cache python", "python -m serving", "cd examples"],
-    "what was measured on a GPU: tests/cli/measure": ["precast tune model", "precast tune prune", "precast tune apply"],
+    "a start on a machine with the GPU: tests/attach/builder/test_start.py": ["precast start "],
+    "what was measured on a GPU: tests/measure/commands": [
+        "precast tune model", "precast tune prune", "precast tune apply",
+    ],
     "docs/attach.md runs the same on a program that it shows": [
         "precast record -o recorded.yaml", "precast build recorded.yaml",
     ],
@@ -71,6 +75,9 @@ NOT_RUN = {
         "precast build examples/serving", "precast build benchmarks/",
     ],
     "faults in large kernels: tests/emulator": ["python benchmarks/emulation_faults.py"],
+    "faults in libraries' kernels: benchmarks/upstream_reports.py": [
+        "precast build docs/upstream", "PYTHONPATH=docs/upstream", "precast verify .work/report",
+    ],
     "tests/build/scaffold/test_recipe.py runs it": ["bash ci/recipe"],
 }  # fmt: skip
 """The starts of lines, by the reason why they are not run here."""
@@ -92,7 +99,7 @@ MORE = [
 def typed_blocks(page: str) -> list[list[str]]:
     """The lines of each of a page's blocks, in one line where a line goes on."""
     whole = [re.sub(r" *\\\n *", " ", block).splitlines() for block in blocks(page, "sh")]
-    return [[line for line in lines if line.strip()] for lines in whole]
+    return [[line for line in lines if line.strip() and not line.startswith("#")] for lines in whole]
 
 
 def typed(page: str) -> list[str]:
@@ -119,8 +126,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]
         if name not in made:
             builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
             wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
-            of_extras = {"emulate": "precast-emulator", "native": "precast-native"}
-            wanted += [str(built[wheel]) for part, wheel in of_extras.items() if part in extra.split(",")]
+            of_extras = {"emulate": {"emulator", "measure"}, "native": {"native"}, "torch": {"measure"}}
+            parts = set().union(*(of_extras.get(part, set()) for part in extra.split(",")))
+            wanted += [str(built[f"precast-{part}"]) for part in sorted(parts)]
             made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted)
         return made[name]
 
@@ -162,12 +170,12 @@ def template(tmp_path_factory: pytest.TempPathFactory, environment: Bin, store: 
     (made / "benchmarks").symlink_to(ROOT / "benchmarks")
     (made / "server.py").write_text(SERVER)
     (made / "tuning").mkdir()
-    for manifest, names in (
-        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "cache-aarch64", *PARTS)),
-        ("mine", ("old", "new")),
+    for manifest, names, keep in (
+        ("kernels", ("cache", "CACHE", "old-cache", "new-cache", "cache-x86_64", "cache-aarch64", *PARTS), ["ptx"]),
+        ("mine", ("old", "new"), []),
     ):
         done = subprocess.run(
-            ["precast", "build", f"{manifest}.yaml", "-o", names[0]],
+            ["precast", "build", f"{manifest}.yaml", "-o", names[0], *(["--keep", *keep] if keep else [])],
             cwd=made, env=shell(environment(), store / "none"), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -245,7 +253,7 @@ def test_every_command_is_run() -> None:
         match[1].split() for line in lines if (match := re.search(r"\bprecast ([a-z].*)", line.partition(" #")[0]))
     ]
     run = {command_of(one) for one in words}
-    on_a_gpu = {"tune model", "tune prune", "tune apply"}
+    on_a_gpu = {"tune model", "tune prune", "tune apply", "start record", "start check"}
     assert set(main.commands()) - run == on_a_gpu
 
 

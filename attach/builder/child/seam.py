@@ -7,11 +7,12 @@ of the config.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from types import MappingProxyType, MethodType
 from typing import Any
@@ -23,6 +24,7 @@ from precast.attach.recordings.keys import canonical, encode
 from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.attach.seams.hooks import CacheAttribute
 from precast.attach.seams.method_hooks import STATE, Keyed, KeyedMethods, static_function
+from precast.attach.seams.shared_mapping import SharedMapping
 from precast.kernels.adapters.fake_tensors import fake_tensors, without_gpu
 from precast.kernels.authoring.declare import GRID, Declaration, attach
 from precast.kernels.authoring.errors import SourceError
@@ -45,6 +47,7 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     guard = library.guard()
     module = path.partition(":")[0]
     cache = next((s for s in library.seams if isinstance(s, CacheAttribute) and s.module == module), None)
+    shared = next((s for s in library.seams if isinstance(s, SharedMapping) and s.holds(path)), None)
     recorded = library.compile_recorded
     parameters = [inspect.Parameter(KEY, _KEYWORD), inspect.Parameter(CALL, _KEYWORD, annotation=Tuned)]
     if recorded is not None:
@@ -58,7 +61,14 @@ def seam_kernel(path: str, name: str) -> Callable[..., Any]:
     elif cache is not None:
 
         def compile_it(**config: Any) -> Any:
-            return _compile_call(library, path, cache.attribute, config[KEY], config[CALL])
+            with _attributes_replaced(path, cache.attribute) as stored:
+                return _compile_call(library, path, stored, config[KEY], config[CALL])
+
+    elif shared is not None:
+
+        def compile_it(**config: Any) -> Any:
+            with _mapping_replaced(shared) as stored:
+                return _compile_call(library, path, stored, config[KEY], config[CALL])
 
     elif (keyed := _keyed(library, path)) is not None:
         owner, function, how = keyed
@@ -204,8 +214,21 @@ def _arguments(library: Library, call: Any) -> dict[str, Any]:
     return {name: decode(to_json(form), tensor=_tensor, makers=library.makers) for name, form in call}
 
 
-def _compile_call(library: Library, path: str, attribute: str, key: Any, call: Any) -> Any:
+def _compile_call(library: Library, path: str, stored: Mapping[Any, Any], key: Any, call: Any) -> Any:
     """Call a function that keeps what it compiles, on tensors without memory, and return what it keeps for the key."""
+    with fake_tensors(), contextlib.suppress(_Stored):
+        find(path)(**_arguments(library, call))
+    request = canonical(to_json(key))
+    for entry, compiled in stored.items():
+        if canonical(encode(entry)) == request:
+            return compiled
+    entries = "; ".join(canonical(encode(entry))[:300] for entry in stored) or "none"
+    raise SourceError(f"{path}: the recorded call has a different key here ({entries}): record it again")
+
+
+@contextlib.contextmanager
+def _attributes_replaced(path: str, attribute: str) -> Iterator[Mapping[Any, Any]]:
+    """The mapping in which a function keeps what it compiles, empty; other functions of its module compile nothing."""
     module, _, name = path.partition(":")
     owner = importlib.import_module(module)
     stored, others = _CompileCache(), _FullCache()
@@ -214,17 +237,22 @@ def _compile_call(library: Library, path: str, attribute: str, key: Any, call: A
     for other in before:
         setattr(getattr(owner, other), attribute, stored if other == name else others)
     try:
-        with fake_tensors():
-            getattr(owner, name)(**_arguments(library, call))
+        yield stored
     finally:
         for other, cache in before.items():
             setattr(getattr(owner, other), attribute, cache)
-    request = canonical(to_json(key))
-    for entry, compiled in stored.items():
-        if canonical(encode(entry)) == request:
-            return compiled
-    entries = "; ".join(canonical(encode(entry))[:300] for entry in stored) or "none"
-    raise SourceError(f"{path}: the recorded call has a different key here ({entries}): record it again")
+
+
+@contextlib.contextmanager
+def _mapping_replaced(seam: SharedMapping) -> Iterator[Mapping[Any, Any]]:
+    """The mapping in which several functions keep what they compile, empty."""
+    owner = importlib.import_module(seam.module)
+    before, stored = getattr(owner, seam.attribute), _StoredOnce()
+    setattr(owner, seam.attribute, stored)
+    try:
+        yield stored
+    finally:
+        setattr(owner, seam.attribute, before)
 
 
 def _tensor(dtype: str, sizes: list[int], strides: list[int], requires_grad: bool) -> Any:
@@ -251,3 +279,15 @@ class _FullCache(_CompileCache):
 
     def __contains__(self, key: object) -> bool:
         return True
+
+
+class _Stored(Exception):
+    """The kernel is compiled and stored: the rest of the call would launch it."""
+
+
+class _StoredOnce(dict[Any, Any]):
+    """Keeps what is stored, and ends the call that stores it."""
+
+    def __setitem__(self, key: Any, compiled: Any) -> None:
+        super().__setitem__(key, compiled)
+        raise _Stored

@@ -53,7 +53,6 @@ def _facts(source: FunctionRef, config: object, requests: Requests) -> dict[str,
         config,
         requests=requests.all,
         compiling=requests.recent,
-        by_module=library.by_module,
     ).to_json()
 
 

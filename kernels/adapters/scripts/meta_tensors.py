@@ -140,12 +140,21 @@ def export_without_memory(runtime: Any) -> None:
 
 @contextlib.contextmanager
 def on(device: Any) -> Iterator[None]:
-    """While the block runs, code that requests a CUDA device gets this device, presented as a CUDA device."""
+    """While the block runs, code that requests a CUDA device gets this device, presented as a CUDA device.
+
+    A tensor on another device, as on the CPU where the program requested that, is on that device.
+
+    >>> import torch
+    >>> with on("meta"):
+    ...     torch.empty(2, device="cuda").device, torch.empty(2).device
+    (device(type='cuda', index=0), device(type='cpu'))
+    """
     import torch
     from torch.overrides import TorchFunctionMode
 
     there = torch.device("cuda", 0)
     answers = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.device.__get__: there, torch.Tensor.get_device: 0}
+    kind = torch.device(device).type
 
     def relocated(value: Any) -> Any:
         named = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
@@ -153,7 +162,7 @@ def on(device: Any) -> Iterator[None]:
 
     class OnDevice(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function in answers:
+            if function in answers and args[0].device.type == kind:
                 return answers[function]
             if function is torch.Tensor.cuda:
                 return args[0].to(device)
@@ -162,7 +171,7 @@ def on(device: Any) -> Iterator[None]:
                 kwargs["device"] = torch.device(device)
             return function(*map(relocated, args), **kwargs)
 
-    with contextlib.nullcontext() if torch.device(device).type == "cuda" else OnDevice():
+    with contextlib.nullcontext() if kind == "cuda" else OnDevice():
         yield
 
 

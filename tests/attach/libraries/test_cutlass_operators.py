@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from precast.attach.libraries import cutlass_operators
 from precast.attach.libraries.cutlass_operators import _Compilation, describe
+from precast.attach.recordings.function_state import state_of_function
 from precast.attach.recordings.keys import UnknownKey, canonical, encode
 
 
@@ -94,6 +95,18 @@ def test_what_is_compiled_outside_of_an_operators_compile_cannot_be_recorded(mon
     (inside, noted), (_, refused) = calls
     assert set(noted) == {"arguments"} and "outside of its compile()" in str(refused)
     assert isinstance(_outcome(inside), UnknownKey)  # the arguments are not kept beyond the call
+
+
+def test_its_hooks_leave_the_state_of_the_methods_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is a fact of each kernel: a hook must not look like a change of the program."""
+    methods = [(base.Operator, "compile"), (cutedsl.CuteDslOperator, "cute_compile")]
+    before = [vars(owner)[name] for owner, name in methods]
+    for (owner, name), method in zip(methods, before, strict=True):
+        monkeypatch.setattr(owner, name, method)  # restored afterwards
+    cutlass_operators.OperatorCompile().install(cast(Any, None), cast(Any, None))
+    for (owner, name), method in zip(methods, before, strict=True):
+        assert vars(owner)[name] is not method
+        assert state_of_function(vars(owner)[name], whole=True) == state_of_function(method, whole=True) != []
 
 
 def _outcome(call: Any) -> Any:

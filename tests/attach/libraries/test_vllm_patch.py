@@ -26,7 +26,7 @@ Owner = type("VllmCuTeDSLJitKernel", (), {"__module__": HELPER, "compile": None}
 class Kernels:
     """An attachment that has the kernel of one key."""
 
-    def obtain(self, library: Any, function: str, arguments: Any) -> Any:
+    def obtain(self, library: Any, function: str, arguments: Any, owner: Any = None) -> Any:
         self.asked = function, arguments
         return (None, {"_compiled_cache": {1: "prebuilt"}}) if arguments["compile_key"] == 1 else None
 

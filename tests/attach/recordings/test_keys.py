@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import math
+import struct
+import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -65,7 +69,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, (tuple, list)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
     if isinstance(one, Config):
         return same(one.tile, other.tile) and one.name == other.name
     if isinstance(one, float):
@@ -155,3 +159,46 @@ def test_any_json_is_decoded_or_refused(form: Any) -> None:
         decode(form)
     except UnknownKey as error:
         assert "recording" in str(error)
+
+
+def test_what_is_equal_or_alike_and_compiles_to_another_kernel_is_another_key() -> None:
+    nan, negative = (math.copysign(math.nan, sign) for sign in (1, -1))
+    assert (encode(nan), encode(negative)) == ("$float:nan", "$float:-nan")
+    assert math.copysign(1, decode("$float:-nan")) == -1
+    (own,) = struct.unpack("d", struct.pack("Q", 0x7FF8_0000_0000_0001))
+    with pytest.raises(UnknownKey, match="a NaN with bits of its own"):
+        encode(own)
+    assert encode({"a": 1, "b": 2}) != encode({"b": 2, "a": 1})
+    assert encode(scoped) != encode(scoped.__wrapped__)  # type: ignore[attr-defined]
+    assert decode(encode(scoped.__wrapped__)) is scoped.__wrapped__  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def scoped() -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("name", ["SmemAllocator", "TmemAllocator", "SharedSpace", "L2PrefetchSize"])
+def test_a_name_that_several_types_of_the_dsl_have_is_refused_without_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "cutlass", raising=False)
+    for module in ("cutlass.utils", "cutlass.base_dsl.array"):
+        with pytest.raises(UnknownKey, match=f"the DSL has several types {name}"):
+            encode(type(name, (), {"__module__": module}))
+
+
+@pytest.mark.slow
+def test_no_two_types_or_members_of_the_dsl_have_one_form() -> None:
+    pytest.importorskip("cutlass.cute")
+    forms: dict[str, set[str]] = {}
+    for module in [module for name, module in sys.modules.items() if name.partition(".")[0] == "cutlass"]:
+        for value in list(vars(module).values()):
+            if not isinstance(value, type) or not value.__module__.startswith("cutlass."):
+                continue
+            for one in (value, *value) if issubclass(value, enum.Enum) else (value,):
+                with contextlib.suppress(UnknownKey):
+                    forms.setdefault(encode(one), set()).add(repr(one))
+    named = ("SmemAllocator", "TmemAllocator", "SharedSpace", "L2PrefetchSize")
+    several = {form: found for form, found in forms.items() if len(found) > 1}
+    assert not {form for form in several if any(name in form for name in named)}, several

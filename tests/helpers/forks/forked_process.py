@@ -165,6 +165,8 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
     """
     folder, _, owner = _home().rpartition(":")
     own = {name: value for name, value in environment.items() if _is_early(name, COMPILER in modules)}
+    if cuda := os.environ.get("PRECAST_CUDA"):  # a worker has the toolkit by its settings; a server, by the variable
+        own.setdefault("PRECAST_CUDA", cuda)
     if paths := [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and _shadows(path)]:
         own["PYTHONPATH"] = os.pathsep.join(paths)
     key = hashlib.sha256(json.dumps([sorted(own.items()), *modules]).encode()).hexdigest()[:24]

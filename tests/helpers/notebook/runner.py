@@ -28,6 +28,7 @@ _VARYING = (
     (r"(?<=bytes read</th><td>)\d+", "AMOUNT"),
     (r"\d+(?= of them stored)", "AMOUNT"),  # what was packed holds digests
     (r"(stored|seconds)=[\d.e-]+", r"\1=AMOUNT"),
+    (r"closed by \w+", "closed by HOW"),
     (r"no CUDA device: .*?(?=[.;<\n])", "no CUDA device: REASON"),
 )
 

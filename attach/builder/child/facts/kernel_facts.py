@@ -3,11 +3,10 @@
 - Environment variables count if the library's code reads them while it compiles the kernel, or if a module that the
   kernel is made of reads them when it is imported.
 - Modules count if the kernel's code can be in them: ``reach`` follows what the compile function names, in whichever
-  distribution, and the functions and classes that the key names. Those of the library itself are in its key, unless its
-  kernels are guarded by module.
+  distribution, and the functions and classes that the key names.
 - Data files of a package count if code of these modules reads them.
 - Globals of these modules count if their source makes them the same everywhere: a program may have changed them.
-- So do plain attributes of their classes, and of objects that their globals hold, such as settings.
+- So do methods and plain attributes of their classes, and plain attributes of objects in globals, such as settings.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from precast.attach.builder.child.facts.object_state import attributes_of, attributes_of_class
 from precast.attach.builder.child.facts.reach import Reach, reach_of
-from precast.attach.builder.child.facts.steady_globals import is_steady, origin_of
+from precast.attach.builder.child.facts.steady_globals import is_decorated, is_steady, origin_of, takes_constants
 from precast.attach.fact_check import source_digest
 from precast.attach.guards import folder_of
-from precast.attach.recordings.kernel_facts import Globals, KernelFacts, Package
+from precast.attach.recordings.function_state import FAR, NO_KERNELS, wrapped_function
+from precast.attach.recordings.kernel_facts import BARE, WHOLE, Globals, KernelFacts, Package, find_global
 from precast.attach.seams.compile_sites import function_of
 from precast.build.child.requests import Request
 from precast.build.inputs.closure import named_modules
@@ -37,9 +37,6 @@ from precast.build.inputs.sources import is_below
 _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms that name a module
-_NO_KERNELS = ("precast", "torch")  # packages without device code in the DSL
-# Packages that no kernel is made of.
-_FAR = (*_NO_KERNELS, "numpy", "triton", "cuda", "nvidia", "tvm_ffi", "pynvml", "typing_extensions")
 _SCALARS = (bool, int, float, str)
 # Variables of the machine and the user, in which caches are found; builds set those of the DSL.
 _NO_FACTS = re.compile(
@@ -54,7 +51,6 @@ def kernel_facts(
     *,
     requests: Collection[Request],
     compiling: Collection[Request],
-    by_module: bool,
 ) -> KernelFacts:
     """The facts of a kernel that a function has compiled.
 
@@ -67,11 +63,10 @@ def kernel_facts(
         The key, whose forms may name functions and classes.
     requests, compiling
         All requests of this process, and those that were made while the function ran.
-    by_module
-        Whether the modules of the library itself are facts: its key does not cover them.
     """
     named = {name for name in named_modules(config) if _may_count(name)}
-    reach = reach_of([*roots, *_named_values(config)], lambda module: module in named or _counts(module, package))
+    named_values = list(_named_values(config))
+    reach = reach_of([*roots, *named_values], lambda module: module in named or _counts(module, package))
     parts = reach.modules | {origin for name in reach.values if (origin := _origin(name, package))} | named
     own = {file for name in sys.modules if is_below(name, package) and (file := _file(name))}
     of_parts = {file for name in parts if (file := _file(name))}
@@ -83,7 +78,6 @@ def kernel_facts(
         for kind, what, file in batch
         if kind == "variable" and file in files and not _NO_FACTS.fullmatch(what)
     }
-    modules = {name for name in parts if by_module or not is_below(name, package)}
     tops = {name.partition(".")[0] for name in parts}
     packages = {top: owner for top in tops - {package.partition(".")[0]} if (owner := _package(top))}
     opened = {what for kind, what, file in requests if kind == "file" and file in of_parts}
@@ -91,9 +85,9 @@ def kernel_facts(
     return KernelFacts(
         variables={name: environment.get(name) for name in names},
         packages=packages,
-        modules={name: digest for name in modules if (digest := source_digest(name))},
+        modules={name: digest for name in parts if (digest := source_digest(name))},
         files=dict(_data_files(opened, tops)),
-        globals=dict(_globals(reach, lambda module: _counts(module, package))),
+        globals=dict(_globals([*roots, *named_values], reach, lambda module: _counts(module, package))),
     )
 
 
@@ -102,7 +96,7 @@ def _counts(module: str, package: str) -> bool:
     if is_below(module, package):
         return True
     top = module.partition(".")[0]
-    return top not in _STANDARD and not any(is_below(module, other) for other in (_DSL, *_FAR)) and top != "__main__"
+    return top not in _STANDARD and not any(is_below(module, other) for other in (_DSL, *FAR)) and top != "__main__"
 
 
 def _origin(name: str, package: str) -> str | None:
@@ -120,17 +114,20 @@ def _data_files(opened: Collection[str], tops: Collection[str]) -> Iterator[tupl
                 yield f"{top}/{path.relative_to(folder)}", hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _globals(reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str, Globals]]:
+def _globals(roots: Collection[object], reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str, Globals]]:
     """The globals that are reached and are the same wherever the same source is imported, and the plain attributes of
     classes and of objects that reached code reads by name."""
     names: dict[str, set[str]] = {}
+    for root in filter(None, map(wrapped_function, roots)):
+        if root.__module__ in reach.modules and "<" not in root.__qualname__:
+            names.setdefault(root.__module__, set()).add(root.__qualname__)
     for path, value in reach.values.items():
         module, _, name = path.partition(":")
         if module not in reach.modules:
             continue
         if not _is_plain(name, value):
             names.setdefault(module, set()).update(attributes_of(name, value, reach.attributes, counts))
-        elif is_steady(module, name):
+        elif is_steady(module, name) or (isinstance(value, FunctionType) and takes_constants(module, name)):
             names.setdefault(module, set()).add(name)
     for owner in reach.classes:
         if owner.__module__ in sys.modules and "<" not in owner.__qualname__:
@@ -138,7 +135,20 @@ def _globals(reach: Reach, counts: Callable[[str], bool]) -> Iterator[tuple[str,
             names.setdefault(owner.__module__, set()).update(of_class)
     for module, some in sorted(names.items()):
         if some:
-            yield module, Globals.of(tuple(sorted(some)), vars(sys.modules[module]))
+            values = vars(sys.modules[module])
+            marked = (f"{name}{_mark(module, name, values, reach)}" for name in some)
+            yield module, Globals.of(tuple(sorted(marked)), values)
+
+
+def _mark(module: str, name: str, values: Mapping[str, Any], reach: Reach) -> str:
+    """What the name of a function of a module whose source counts ends with: what of it is the same everywhere."""
+    value = find_global(name, values)
+    function = wrapped_function(value)
+    if function is None or function.__module__ not in reach.modules:
+        return ""
+    if value is function and is_decorated(module, name):
+        return BARE
+    return WHOLE if takes_constants(module, name) else ""
 
 
 def _is_plain(name: str, value: Any) -> bool:
@@ -147,10 +157,10 @@ def _is_plain(name: str, value: Any) -> bool:
     if value is None or isinstance(value, (*_SCALARS, tuple, frozenset)):
         return True
     if isinstance(value, (dict, list, set)):
-        return name.isupper() and bool(value)
+        return name.isupper()
     module = getattr(value, "__module__", None)
     definition = isinstance(value, type) or function_of(value) is not None
-    return definition and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *_FAR))
+    return definition and isinstance(module, str) and not any(is_below(module, other) for other in (_DSL, *FAR))
 
 
 def _named_values(form: object) -> Iterator[object]:
@@ -177,7 +187,7 @@ def uses_dsl(name: str) -> bool:
 
 
 def _may_count(name: str) -> bool:
-    return name in sys.modules and not any(is_below(name, other) for other in (_DSL, *_NO_KERNELS))
+    return name in sys.modules and not any(is_below(name, other) for other in (_DSL, *NO_KERNELS))
 
 
 def _referred(name: str) -> Iterator[str]:

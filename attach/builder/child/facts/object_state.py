@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any
 
+from precast.attach.builder.child.facts.steady_globals import is_steady
+from precast.attach.recordings.function_state import is_of_its_source, wrapped_function
 from precast.attach.recordings.kernel_facts import held
 
 _PLAIN = (bool, int, float, str, enum.Enum, type(None))
@@ -49,7 +51,9 @@ def attributes_of(
 
 
 def attributes_of_class(owner: type, read: Collection[str]) -> Iterator[str]:
-    """The paths of a class's own plain attributes that are read by these names.
+    """The paths of a class's own plain attributes and methods that are read by these names.
+
+    A list counts where the source has its items: programs fill others.
 
     >>> class Settings: tile, hits = 64, 0
     >>> [path.rpartition(".")[2] for path in attributes_of_class(Settings, {"tile"})]
@@ -58,8 +62,24 @@ def attributes_of_class(owner: type, read: Collection[str]) -> Iterator[str]:
     if issubclass(owner, enum.Enum):
         return
     for name, value in vars(owner).items():
-        if name in read and name not in _DEVICES and not name.startswith("__") and is_plain(value):
-            yield f"{owner.__qualname__}.{name}"
+        path = f"{owner.__qualname__}.{name}"
+        special = name.startswith("__")
+        if _is_written(owner, value):
+            counts = name in read or special
+        elif name not in read or name in _DEVICES or special:
+            counts = False
+        elif isinstance(value, list):
+            counts = all(map(is_plain, value)) and is_steady(owner.__module__, path)
+        else:
+            counts = is_plain(value)
+        if counts:
+            yield path
+
+
+def _is_written(owner: type, value: Any) -> bool:
+    """Whether a value is a method that the source of its class has. A dataclass has others."""
+    function = wrapped_function(value)
+    return function is not None and function.__module__ == owner.__module__ and is_of_its_source(function)
 
 
 def is_plain(value: Any) -> bool:

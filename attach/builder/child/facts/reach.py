@@ -114,7 +114,9 @@ class _Walk:
             self.waiting += [value.__func__, getattr(value, "__self__", None)]
         elif isinstance(value, property):
             self.waiting += [value.fget, value.fset]
-        elif isinstance(value, functools.partial):
+        elif isinstance(value, functools.cached_property):
+            self.waiting.append(value.func)
+        elif isinstance(value, (functools.partial, functools.partialmethod)):
             self.waiting += [value.func, *value.args, *value.keywords.values()]
         elif isinstance(value, (tuple, list)):
             self.waiting += value

@@ -60,5 +60,6 @@ def test_a_recorded_call_may_compute_with_its_arguments_and_with_tensors_that_it
     monkeypatch.setitem(sys.modules, module.__name__, module)
     library = cast(Any, SimpleNamespace(makers={}))
     call = (("x", ("$tensor", "float32", (4, 8), (8, 1), False)),)
-    assert seam._compile_call(library, "forward_of_tests:forward", "compile_cache", [8], call) == (4, 8)
+    with seam._attributes_replaced("forward_of_tests:forward", "compile_cache") as stored:
+        assert seam._compile_call(library, "forward_of_tests:forward", stored, [8], call) == (4, 8)
     assert vars(forward)["compile_cache"] == {}, "the library's own cache is put back, and holds nothing of it"
