@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from precast.build.cache.annotate import Measurements, tune
 from precast.build.cache.merge import merge_caches
 from precast.build.cache.up_to_date import tree_digest
 from precast.build.errors import WheelError
@@ -27,6 +26,7 @@ from precast.loader.contract.values import replace
 from precast.loader.errors import ConfigError, IntegrityError, SignatureError
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.pins import read_pins
+from precast.measure.annotate import Measurements, tune
 from tests.helpers.packed_caches import ARM, Built, code_of, damage
 from tests.helpers.signatures.signed import Pair, bundle_of, key_pair, signed_cache
 
