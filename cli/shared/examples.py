@@ -33,7 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sign": ("precast sign cache --key key.pem", "precast sign dist/precast_cache_demo-1.0-py3-none-any.whl --keyless"),
     "verify-signature": (
         "precast verify-signature cache --key key.pub --pin pins.txt",
-        "precast verify-signature cache --identity ci@acme.example --issuer https://accounts.example.com",
+        "precast verify-signature cache --trust policy.json",
     ),
     "sbom": ("precast sbom cache -o cache.cdx.json",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
