@@ -29,9 +29,12 @@ class End:
 
 
 _ROOMS = ("plan", "store", "cache", "wheel", "link", "compile")
-_OWN = ("tests/loader", "tests/fetch", "tests/attach", "tests/cli", *(f"tests/build/{room}" for room in _ROOMS))
+_OWN = (
+    "tests/loader", "tests/fetch", "tests/attach", "tests/cli", "tests/measure/commands",
+    *(f"tests/build/{room}" for room in _ROOMS),
+)  # fmt: skip
 _EXTRAS = "tools,cu13,attach,dask,emulate,hub,remote,export"
-_ALONE = ("loader", "emulator", "attach", "native")  # folders of distributions of their own
+_ALONE = ("loader", "emulator", "attach", "measure", "native")  # folders of distributions of their own
 ENDS = {
     "lowest": End("lowest-direct", _EXTRAS, _OWN),
     "highest": End("highest", _EXTRAS, _OWN),

@@ -80,7 +80,7 @@ def warm_up() -> None:
 
 def times(request: Request) -> Times:
     """Time one shape; its tensors are gone when this returns."""
-    from precast.kernels.authoring.timing import timer
+    from precast.measure.timing import timer
 
     shape = request.shape
     values = inputs(shape)

@@ -33,13 +33,13 @@ from emulation_mutations import Mutation, mutations, one_of
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' helpers
 
 from precast.build.store.store import Store, default_store
-from precast.build.verification.emulations import EmulationOptions, Emulations, schedules
-from precast.build.verification.kept_ptx import KeptPtx
-from precast.build.verification.verifier import NotEmulated
 from precast.kernels.authoring.declare import Problem
-from precast.kernels.authoring.launching.cases import Selected, selected
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
+from precast.measure.launching.cases import Selected, selected
+from precast.measure.verification.emulations import EmulationOptions, Emulations, schedules
+from precast.measure.verification.kept_ptx import KeptPtx
+from precast.measure.verification.verifier import NotEmulated
 from tests.helpers.emulator.synchronisation import RIGHT, find
 from tests.helpers.emulator.twins import KERNELS
 

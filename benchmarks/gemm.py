@@ -153,7 +153,7 @@ def warm_up() -> None:
 def timed(size: Size, dtype: str, with_candidates: bool, written_back: bool = False) -> Timed:
     """Time one size; its tensors are gone when this returns."""
     from precast import loader
-    from precast.kernels.authoring.timing import timer
+    from precast.measure.timing import timer
 
     a, b, out, config, theirs = inputs(size, dtype)
     problem = {"m": size.m, "n": size.n, "k": size.k}

@@ -155,7 +155,7 @@ def measure(
 
 def compare(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
     """Time torch and each variant on the same matrices."""
-    from precast.kernels.authoring.timing import timer
+    from precast.measure.timing import timer
 
     a, b, out = matrices(size, dtypes)
     say(at=None)
@@ -191,7 +191,7 @@ def compare(size: Size, kernels: dict[str, Any], dtypes: Any) -> None:
 
 def cold(calls: Sequence[Callable[[], Any]], launches: int, typical: Callable[[list[float]], float]) -> list[float]:
     """The time of each call: the mean of those with a cache to be written back, and with one that was only read."""
-    from precast.kernels.authoring.timing import timer
+    from precast.measure.timing import timer
 
     replays = [timer.captured(call, "cuda").replay for call in calls]
     written, read = (

@@ -24,11 +24,11 @@ import torch
 
 from precast import loader
 from precast.kernels.authoring.declare import declaration_of
-from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.timing import timer
-from precast.kernels.authoring.timing.bench import compiled_for_this
 from precast.loader.errors import PrecastError
+from precast.measure.launching.bound_call import bound
+from precast.measure.timing import timer
+from precast.measure.timing.bench import compiled_for_this
 
 Run = Callable[[], Any]
 LAUNCHES = 30

@@ -45,6 +45,7 @@ WIDER = {
     "loader": ("tests/attacks", "tests/loader/test_processes.py", "tests/cli/inspect"),
     "fetch": ("tests/attacks", "tests/end_to_end"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),
+    "measure": ("tests/measure/commands",),
 }
 
 

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from precast.build.cache.annotate import Measurements, add_evidence, tune
 from precast.build.cache.contents import CacheContents
-from precast.build.web_report.page import page
-from precast.build.web_report.page_data import page_data
 from precast.loader.contract.format.artifact import Resources
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.resolve.cache import Cache
+from precast.measure.annotate import Measurements, add_evidence, tune
+from precast.measure.web_report.page import page
+from precast.measure.web_report.page_data import page_data
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.web import browser
 

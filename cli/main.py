@@ -44,6 +44,14 @@ SATELLITES = {
     "start record": "precast.attach.builder.start.record",
     "start check": "precast.attach.builder.start.check",
     "native": "precast.native.command",
+    "report": "precast.measure.commands.report",
+    "verify": "precast.measure.commands.verify",
+    "bench": "precast.measure.commands.bench",
+    "tune": "precast.measure.commands.tune",
+    "tune measure": "precast.measure.commands.tune.measure",
+    "tune model": "precast.measure.commands.tune.model",
+    "tune prune": "precast.measure.commands.tune.prune",
+    "tune apply": "precast.measure.commands.tune.apply",
 }
 
 # Errors of the request itself: trying again without changing it will not help.
@@ -79,7 +87,7 @@ def module_of(name: str) -> str:
     """The module of a command.
 
     >>> module_of("tune apply")
-    'precast.cli.measure.tune.apply'
+    'precast.measure.commands.tune.apply'
     """
     words = name.split()
     return SATELLITES.get(name) or ".".join(["precast.cli", room_of()[words[0]], *words])
@@ -100,7 +108,8 @@ def _docstring(name: str) -> str:
             return ast.get_docstring(ast.parse(path.read_bytes())) or ""
     from precast.kernels.authoring.extras import installing
 
-    return f"Not installed: {installing(module)}."
+    text = f"Not installed: {installing(module)}."
+    return text.replace("[", r"\[")  # Typer takes brackets for markup
 
 
 def first_line(name: str) -> str:

@@ -26,7 +26,7 @@ WHOLE = "()"
 """The end of the name of a function whose defaults and closure are facts, too."""
 BARE = "(*)"
 """The end of the name of a function that a decorator left as it is. Where a variable says so, it wraps the function to
-log its calls: wrappers of the function's own package do not count."""
+log its calls: a wrapper of the function's own package is not a fact."""
 _LONGEST = 4096
 _SHA256 = 64  # digits
 _ABSENT = object()

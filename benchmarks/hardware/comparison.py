@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from precast.build.child.emulation.emulated_kernel import EmulatedKernel
-from precast.build.child.emulation.opener import EmulatedOpener, numbers_of
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.link.toolchain import find_toolchain
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
-from precast.build.verification.kept_ptx import KeptPtx
 from precast.emulator import find_library
 from precast.kernels.authoring.declare import Declaration
-from precast.kernels.authoring.launching.bound_call import bound
-from precast.kernels.authoring.launching.cases import declaration_for
 from precast.kernels.authoring.tensors import emulated_multiprocessors
-from precast.kernels.authoring.verification.scenarios import Schedule
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
+from precast.measure.checks.scenarios import Schedule
+from precast.measure.child.emulation.emulated_kernel import EmulatedKernel
+from precast.measure.child.emulation.opener import EmulatedOpener, numbers_of
+from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import declaration_for
+from precast.measure.verification.kept_ptx import KeptPtx
 
 from .problem import Chosen, aligned, choose, digest, raw
 from .stored import BLOCK, Output, Result, load, offsets

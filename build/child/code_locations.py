@@ -11,6 +11,7 @@ _OWN = (
     "precast.loader",
     "precast.cli",
     "precast.manifests",
+    "precast.measure",
     "precast.native",
 )
 _AUTHORING = "precast.kernels.authoring"

@@ -24,7 +24,7 @@ def measure() -> Profile:
     environment = child_environment(os.environ, gpu=True)
     try:
         with ChildProcess(
-            "precast.build.child.on_gpu.measure_main", name="measuring process", settings={}, environment=environment
+            "precast.build.child.measure_main", name="measuring process", settings={}, environment=environment
         ) as child:
             child.send(Message({}))
             return profile_from(child.receive(_SECONDS).header)

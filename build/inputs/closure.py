@@ -28,7 +28,7 @@ from precast.loader.errors import PrecastError
 
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
-_ROOMS = ("attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "native")
+_ROOMS = ("attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "measure", "native")
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
 

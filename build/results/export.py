@@ -28,7 +28,7 @@ from precast.build.plan.variant import Variant
 from precast.build.results.export_templates import example, readme
 from precast.build.store.store import Store
 from precast.kernels.adapters.scripts.contract import contract, script
-from precast.kernels.authoring.launching.cases import source_of
+from precast.kernels.authoring.registry import source_of
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.several_objects import first_op
 from precast.loader.errors import PrecastError

@@ -1,1 +1,1 @@
-"""Commands that inspect: list, show, diff, report, export, store, doctor, error, schema."""
+"""Commands that inspect: list, show, diff, export, store, doctor, error, schema."""

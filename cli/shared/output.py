@@ -66,7 +66,11 @@ def checkout() -> str:
     return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else ""
 
 
-_PARTS = {"attach": "attach", "emulate": "emulator", "native": "native"}  # of each extra, its folder
+PARTS = {
+    "attach": ("attach",), "emulate": ("emulator", "measure"), "native": ("native",),
+    **dict.fromkeys(("cutlass", "flash-attention", "flashinfer", "measure", "quack", "torch"), ("measure",)),
+}  # fmt: skip
+"""The folders of the distributions that each extra brings."""
 
 
 def installable(text: str, folder: str) -> str:
@@ -77,7 +81,8 @@ def installable(text: str, folder: str) -> str:
     """
 
     def local(match: re.Match[str]) -> str:
-        parts = "".join(f"{folder}/{_PARTS[extra]} " for extra in match[1].split(",") if extra in _PARTS)
+        folders = dict.fromkeys(part for extra in match[1].split(",") for part in PARTS.get(extra, ()))
+        parts = "".join(f"{folder}/{part} " for part in folders)
         return f"pip install {parts}'{folder}[{match[1]}]'"
 
     return re.sub(r"pip install 'precast\[([\w,-]+)\]'", local, text) if folder else text

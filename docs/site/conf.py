@@ -22,6 +22,7 @@ exclude_patterns = [
     "src",
     "build",
     "emulator",
+    "measure",
     "native",
     "loader",
     "kernels",

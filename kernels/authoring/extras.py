@@ -8,6 +8,7 @@ EXTRAS = {
     "flash_attn": "flash-attention",
     "flashinfer": "flashinfer",
     "precast.attach": "attach",
+    "precast.measure": "measure",
     "precast.native": "native",
     "quack": "quack",
     "torch": "torch",

@@ -13,6 +13,7 @@ from precast.kernels.authoring.adapter import adapt_class, adapt_function, adapt
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.errors import SourceError, UnknownOp
 from precast.kernels.authoring.extras import installing
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Config, suggest
 from precast.loader.contract.format.patterns import OP_NAME
 from precast.loader.contract.format.target import Target
@@ -97,6 +98,26 @@ def reference_for(op: str, config: Config, target: Target) -> Part | None:
             part: Part | None = load(FunctionRef.parse(point.value))(config, target)
             return part
     return None
+
+
+def source_of(op: str, artifact: Artifact) -> FunctionRef:
+    """The function that an artifact was built from; a registered op's is found by its name."""
+    if is_unregistered(artifact):
+        return FunctionRef.parse(str(artifact.provenance["function"]))
+    return find(part_of(op, artifact)[0])
+
+
+def part_of(op: str, artifact: Artifact) -> tuple[str, str]:
+    """The op whose function made an artifact, and the name of the part that it is; empty where it made no other."""
+    whole, _, name = op.rpartition(".")
+    parts = artifact.provenance.get("parts")
+    return (whole, name) if isinstance(parts, list) and name in parts else (op, "")
+
+
+def is_unregistered(artifact: Artifact) -> bool:
+    """Whether an artifact names the function that it was built from, since no distribution registers its op."""
+    named = isinstance(artifact.provenance.get("function"), str)
+    return named and artifact.provenance.get("registered") is False
 
 
 def load(source: FunctionRef) -> Callable[..., Any]:

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.text import Text
 
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
+from precast.measure import commands
 from tests.helpers.forks.forked_process import run
 from tests.helpers.pages import command_of
 
@@ -50,9 +52,14 @@ def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
             assert f"{name} {main.first_line(name)}" in text_of(panel)
 
 
-def test_a_command_whose_distribution_is_not_there_names_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.SATELLITES, "absent", "precast.attach.absent")
-    assert main.first_line("absent") == "Not installed: pip install 'precast[attach]'."
+@pytest.mark.parametrize("distribution", ["attach", "measure"])
+def test_a_command_whose_distribution_is_not_there_names_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch, distribution: str
+) -> None:
+    name = f"absent from {distribution}"
+    monkeypatch.setitem(main.SATELLITES, name, f"precast.{distribution}.absent")
+    shown = Text.from_markup(main.first_line(name)).plain  # as Typer prints it
+    assert shown == f"Not installed: pip install 'precast[{distribution}]'."
 
 
 def test_the_help_of_a_group_lists_its_commands() -> None:
@@ -63,13 +70,14 @@ def test_the_help_of_a_group_lists_its_commands() -> None:
 
 def test_every_file_that_defines_a_command_is_in_the_help() -> None:
     """And no other file is in the rooms of commands."""
+    folders = [Path(main.__file__).parent / room for room in main.ROOMS] + [Path(commands.__path__[0])]
     files = {
         path
-        for room in main.ROOMS
-        for path in (Path(main.__file__).parent / room).rglob("*.py")
-        if path.name != "__init__.py"
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if path.name != "__init__.py" and path.parent.name != "shared"
     }
-    names = main.commands().keys() - main.SATELLITES.keys()
+    names = [name for name in main.commands() if main.module_of(name).startswith(("precast.cli.", "precast.measure."))]
     listed = {Path(importlib.import_module(main.module_of(name)).__file__ or "") for name in names}
     assert {path.resolve() for path in files} == {path.resolve() for path in listed}
     assert all(callable(importlib.import_module(main.module_of(name)).command) for name in main.commands())

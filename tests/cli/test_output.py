@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 
-from precast.cli.shared.output import as_json, elide, size, table
+from precast.cli.shared.output import PARTS, as_json, elide, size, table
 from tests.helpers.caches import Native, demo
 from tests.helpers.terminal import on_terminal
 
@@ -80,3 +82,16 @@ def test_json_refuses_what_json_lacks() -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (10**10, "10.0 GB")])
 def test_sizes(number: int, text: str) -> None:
     assert size(number) == text
+
+
+def test_an_extra_names_the_folders_of_the_distributions_that_it_brings() -> None:
+    """Else pip, told to install it from a checkout, looks for these on an index."""
+    brought: dict[str, set[str]] = {}
+    for requirement in metadata("precast").get_all("Requires-Dist") or ():
+        if match := re.fullmatch(r"precast(?:-(\w+)==.*|\[([\w,-]+)\]); extra == '([\w-]+)'", requirement):
+            brought.setdefault(match[3], set()).update(filter(None, (match[1], *(match[2] or "").split(","))))
+    for _ in brought:  # an extra may bring another
+        brought = {extra: parts.union(*(brought.get(part, ()) for part in parts)) for extra, parts in brought.items()}
+    folders = {extra: parts & {"attach", "emulator", "measure", "native"} for extra, parts in brought.items()}
+    own = ("dev", "test")
+    assert {e: f for e, f in folders.items() if f and e not in own} == {e: set(f) for e, f in PARTS.items()}

@@ -174,7 +174,7 @@ def test_ctrl_c_during_measurements_says_what_is_kept(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("precast.kernels.authoring.launching.cases.this_device", interrupted)
+    monkeypatch.setattr("precast.measure.launching.cases.this_device", interrupted)
     assert refused(capsys, name, cache, status=130) == f"interrupted: {kept}\n"
 
 
@@ -183,7 +183,7 @@ def test_a_gpu_that_runs_nothing_of_a_cache_is_a_failure_with_every_reason(
     folder: Path, cache: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     other = Device(ordinal=0, name="NVIDIA RTX", capability=Capability(12, 0))
-    monkeypatch.setattr("precast.kernels.authoring.launching.cases.this_device", lambda: other)
+    monkeypatch.setattr("precast.measure.launching.cases.this_device", lambda: other)
     with pytest.raises(SystemExit) as ended:
         main.run([name, cache, "--op", "twice"])
     out, err = capsys.readouterr()

@@ -33,6 +33,7 @@ EXTRAS = {
     "docs/tuning.md": "torch",
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",
+    "measure/README.md": "torch,emulate",
     "native/README.md": "native",
 }
 """The extra that a page names, where its commands need one."""
@@ -53,7 +54,9 @@ NOT_RUN = {
     "a container": ["docker ", "/opt/python/cp310", "PRECAST_NATIVE=1 /opt/python", "podman "],
     "a GPU, and a server": ["curl", "PRECAST_CACHE_PATH=../cache python", "python -m serving", "cd examples"],
     "a start on a machine with the GPU: tests/attach/builder/test_start.py": ["precast start "],
-    "what was measured on a GPU: tests/cli/measure": ["precast tune model", "precast tune prune", "precast tune apply"],
+    "what was measured on a GPU: tests/measure/commands": [
+        "precast tune model", "precast tune prune", "precast tune apply",
+    ],
     "docs/attach.md runs the same on a program that it shows": [
         "precast record -o recorded.yaml", "precast build recorded.yaml",
     ],
@@ -123,8 +126,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]
         if name not in made:
             builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
             wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
-            of_extras = {"emulate": "precast-emulator", "native": "precast-native"}
-            wanted += [str(built[wheel]) for part, wheel in of_extras.items() if part in extra.split(",")]
+            of_extras = {"emulate": {"emulator", "measure"}, "native": {"native"}, "torch": {"measure"}}
+            parts = set().union(*(of_extras.get(part, set()) for part in extra.split(",")))
+            wanted += [str(built[f"precast-{part}"]) for part in sorted(parts)]
             made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted)
         return made[name]
 

@@ -39,7 +39,7 @@ GIVEN = {
 """Every code that was ever given. A line is added for a new class. None is changed or taken out: logs have them."""
 RETIRED: frozenset[str] = frozenset()
 """Of these, the classes that are no more. Their entries stay on the page, and say so."""
-LETTERS = {"loader": "L", "attach": "A", "kernels": "K", "build": "B", "emulator": "B", "cli": "C"}
+LETTERS = {"loader": "L", "attach": "A", "kernels": "K", "build": "B", "emulator": "B", "measure": "B", "cli": "C"}
 
 
 def error_classes() -> dict[str, type[PrecastError | EmulatorError]]:

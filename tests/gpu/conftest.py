@@ -56,8 +56,8 @@ def _gpu_is_in_the_report(record_testsuite_property: Callable[[str, object], Non
     if not no_device():
         import torch
 
-        from precast.build.verification.evidence import where_and_when
-        from precast.kernels.authoring.launching.cases import this_device
+        from precast.measure.launching.cases import this_device
+        from precast.measure.verification.evidence import where_and_when
 
         for name, value in {**where_and_when(this_device(), os.environ), "gpus": torch.cuda.device_count()}.items():
             record_testsuite_property(name, value)

@@ -101,7 +101,7 @@ def chosen_targets(manifest: str, targets: Sequence[str]) -> list[str]:
 def collect(dest: Path, python: str) -> None:
     """The wheels of precast, and of what it and the tests need."""
     pip = [sys.executable, "-m", "pip"]
-    for source in (ROOT / "loader", ROOT / "attach", ROOT / "native", ROOT):
+    for source in (ROOT / "loader", ROOT / "attach", ROOT / "measure", ROOT / "native", ROOT):
         subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", dest, source], check=True)
     tag = f"cp{python.replace('.', '')}"
     command = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", "--implementation", "cp"]

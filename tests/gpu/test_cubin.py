@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.kernels.authoring.launching.bound_call import bound
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader import session
 from precast.loader.launch.kernel import Kernel
+from precast.measure.checks.verify import verify
+from precast.measure.launching.bound_call import bound
 from tests.gpu import variants
 
 

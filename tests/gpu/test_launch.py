@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.kernels.authoring.verification.verify import verify
+from precast.measure.checks.verify import verify
 from tests.gpu import variants
 
 CASES = variants.runnable()

@@ -14,8 +14,8 @@ from precast import loader
 from precast.kernels.adapters.scripts.contract import script
 from precast.kernels.authoring.declare import Declaration, Tolerance, declaration_of
 from precast.kernels.authoring.registry import FunctionRef, find, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import Config
+from precast.measure.checks.verify import verify
 from tests.gpu.variants import runnable
 
 FOLDER = Path(__file__).with_name("scripts")

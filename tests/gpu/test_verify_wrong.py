@@ -11,10 +11,10 @@ import pytest
 from precast import loader
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
-from precast.kernels.authoring.verification.check import Check
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import Config
 from precast.loader.launch.kernel import Kernel
+from precast.measure.checks.check import Check
+from precast.measure.checks.verify import verify
 from tests.gpu import variants
 
 FOLDER = Path(__file__).with_name("wrong")

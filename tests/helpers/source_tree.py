@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("loader", "fetch", "attach", "kernels", "build", "cli", "manifests", "emulator", "native")
+PACKAGES = ("loader", "fetch", "attach", "kernels", "build", "cli", "manifests", "emulator", "measure", "native")
 
 
 @dataclass(frozen=True)

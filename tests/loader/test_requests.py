@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from precast import loader
-from precast.build.cache.annotate import add_evidence
 from precast.loader import session
 from precast.loader.api import Variants
 from precast.loader.contract.format.target import Target
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import Request
+from precast.measure.annotate import add_evidence
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use

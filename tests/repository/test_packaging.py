@@ -1,4 +1,4 @@
-"""The five distributions: what is in them, and that making them leaves the tree alone."""
+"""The six distributions: what is in them, and that making them leaves the tree alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from precast.attach.activation import plugin
 from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
-ALONE = ("loader", "emulator", "attach", "native")  # each a distribution of its own
+ALONE = ("loader", "emulator", "attach", "measure", "native")  # each a distribution of its own
 PACKAGES = ("kernels", "manifests", "build", "cli")
 COMPILED = "native/_callpath.abi3.so"
 ACTIVATION = "precast_attach.pth"  # at the top of the wheel, where Python reads it when it starts
@@ -172,6 +172,16 @@ def test_the_native_wheel_holds_the_sources_of_libprecast_and_asks_for_the_build
     assert f"precast-native=={VERSION}; extra == 'native'" in metadata(made, "precast").get_all("Requires-Dist", [])
 
 
+def test_the_measure_wheel_holds_its_page_and_is_brought_by_what_measures(made: dict[str, Path]) -> None:
+    names = set(zipfile.ZipFile(wheel_of(made["out"], "precast_measure")).namelist())
+    modules = sources("measure", "precast/measure/")
+    assert {"precast/measure/py.typed", "precast/measure/web_report/page.html"} < modules < names
+    assert metadata(made, "precast_measure").get_all("Requires-Dist", []) == [f"precast=={VERSION}"]
+    requirements = metadata(made, "precast").get_all("Requires-Dist", [])
+    for extra in ("emulate", "measure", "torch"):
+        assert f"precast-measure=={VERSION}; extra == '{extra}'" in requirements
+
+
 @pytest.mark.parametrize(
     ("name", "folder"),
     [
@@ -179,6 +189,7 @@ def test_the_native_wheel_holds_the_sources_of_libprecast_and_asks_for_the_build
         ("precast_loader", "loader"),
         ("precast_emulator", "emulator"),
         ("precast_attach", "attach"),
+        ("precast_measure", "measure"),
         ("precast_native", "native"),
     ],
 )
@@ -198,7 +209,7 @@ def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: st
     assert all(m.isfile() for m in members)
 
 
-@pytest.mark.parametrize("name", ["precast", "precast_loader", "precast_emulator", "precast_attach", "precast_native"])
+@pytest.mark.parametrize("name", ["precast", *(f"precast_{name}" for name in ALONE)])
 def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(made: dict[str, Path], name: str) -> None:
     wheel = wheel_of(made["out"], name)
     assert wheel.read_bytes() == (made["out"] / "direct" / wheel.name).read_bytes()
@@ -254,7 +265,7 @@ def metadata(made: dict[str, Path], name: str) -> Message:
 def test_all_distributions_have_one_version(made: dict[str, Path]) -> None:
     builder = metadata(made, "precast")
     others = [metadata(made, f"precast_{name}")["Version"] for name in ALONE]
-    assert [builder["Version"], *others] == [VERSION] * 5
+    assert [builder["Version"], *others] == [VERSION] * 6
     assert f"precast-loader=={VERSION}" in builder.get_all("Requires-Dist", [])
 
 

@@ -27,6 +27,10 @@ ABSENT_OR_THERE = {
         **dict.fromkeys(("vllm", "sglang", "transformers"), "recorded where the engine is"),
         "typer": "the builder's, whose commands are in attach/builder",
     },
+    "measure": {
+        "torch": "the extra torch brings both",
+        "typer": "the builder's, whose commands are in measure/commands",
+    },
     "native": {"typer": "the builder's, whose command is in native/command.py"},
     "manifests": {"cute": "CUTLASS's examples, which the script puts on the path"},
 }
@@ -38,7 +42,7 @@ def requirements(folder: str) -> set[str]:
     """The names of the distributions that the distribution of a folder requires, and of its extras."""
     if folder == "fetch":  # in the loader's wheel
         return requirements("loader")
-    if folder in ("loader", "emulator", "attach", "native"):
+    if folder in ("loader", "emulator", "attach", "measure", "native"):
         own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         extras = own.get("optional-dependencies", {}).values()
         return {name_of(each) for group in (own.get("dependencies", ()), *extras) for each in group}
@@ -86,7 +90,7 @@ def undeclared(folder: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "folder", ["loader", "fetch", "emulator", "attach", "build", "cli", "kernels", "manifests", "native"]
+    "folder", ["loader", "fetch", "emulator", "attach", "build", "cli", "kernels", "manifests", "measure", "native"]
 )
 def test_imports_are_required(folder: str) -> None:
     wrong = {

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.cache.annotate import add_evidence
 from precast.build.cache.companion_files import add_companions
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.merge import merge_caches
@@ -15,6 +14,7 @@ from precast.build.cache.pack import uncompressed
 from precast.build.errors import MergeError
 from precast.loader.contract.format.companion_index import CompanionFile, CompanionIndex, CompanionState
 from precast.loader.resolve.cache import Cache
+from precast.measure.annotate import add_evidence
 from tests.helpers.caches import CacheWriter, artifact
 
 

@@ -15,10 +15,10 @@ from precast.build.scaffold.scaffold import LIBRARIES, new_attached, new_kernel
 from precast.cli import main
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
+from precast.measure.checks.verify import verify
 
 
 def run(*words: object) -> int:

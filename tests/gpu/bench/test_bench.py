@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from precast.build.bench.report import Report
-from precast.build.bench.rounds import Variant, rounds
-from precast.build.on_gpu.launches import Launches
-from precast.kernels.authoring.launching.cases import launchable, obstacle, this_device
 from precast.loader.resolve.cache import Cache
+from precast.measure.bench.report import Report
+from precast.measure.bench.rounds import Variant, rounds
+from precast.measure.launching.cases import launchable, obstacle, this_device
+from precast.measure.on_gpu.launches import Launches
 
 FOLDER = Path(__file__).with_name("copies")
 COPIES = "copies.scale"

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from precast.kernels.authoring.declare import declaration_of
-from precast.kernels.authoring.launching.bound_call import bound
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.resolve.candidate import Candidate, Request
 from precast.loader.session import Session
+from precast.measure.checks.verify import verify
+from precast.measure.launching.bound_call import bound
 
 pytestmark = pytest.mark.gpu
 FOLDERS = [Path(one) for one in os.environ.get("PRECAST_CACHE_PATH", "").split(":") if one]

@@ -14,10 +14,10 @@ import pytest
 
 from precast import loader
 from precast.build.measurements.tuning_file import TuningFile, config_json
-from precast.kernels.authoring.launching.cases import launchable, obstacle, this_device
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical
 from precast.loader.resolve.cache import Cache
+from precast.measure.launching.cases import launchable, obstacle, this_device
 
 PROBLEMS: dict[str, list[dict[str, Any]]] = {
     # Of no layer, so that no file has them; multiples of 16, as float8 needs.

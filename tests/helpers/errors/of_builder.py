@@ -20,7 +20,6 @@ from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.link.linker import Linker
 from precast.build.link.toolchain import find_toolchain, program
-from precast.build.on_gpu.launches import Launches
 from precast.build.plan.describer import describing
 from precast.build.plan.manifest import KernelRef, parse_manifest
 from precast.build.plan.plan import Plan
@@ -29,7 +28,6 @@ from precast.build.push.push import push_cache
 from precast.build.rehearsal.derive import derive
 from precast.build.store.remote import Remote
 from precast.build.store.store import Store
-from precast.build.verification.kept_ptx import KeptPtx
 from precast.build.wheel.bundle import bundle
 from precast.build.wheel.version import given_version
 from precast.cli.shared.artifacts import artifacts_named
@@ -43,6 +41,8 @@ from precast.kernels.authoring.schema import keys_of
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
+from precast.measure.on_gpu.launches import Launches
+from precast.measure.verification.kept_ptx import KeptPtx
 from tests.helpers.errors.stage import Example, Stage
 from tests.helpers.inputs.project import Project
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built

@@ -10,15 +10,15 @@ import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from precast.build.child.emulation.emulated_kernel import EmulatedKernel
-from precast.build.child.emulation.opener import EmulatedOpener
 from precast.build.child.recording_runtime import RecordingRuntime
 from precast.build.link.toolchain import find_toolchain
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
 from precast.build.store.store import Store
-from precast.build.verification.kept_ptx import KeptPtx
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
+from precast.measure.child.emulation.emulated_kernel import EmulatedKernel
+from precast.measure.child.emulation.opener import EmulatedOpener
+from precast.measure.verification.kept_ptx import KeptPtx
 
 
 def emulated_kernel(

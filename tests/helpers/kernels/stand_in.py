@@ -8,8 +8,8 @@ from typing import Any
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
+from precast.measure.checks.verify import verify
 
 
 def full(op: str, config: dict[str, Any]) -> dict[str, Any]:

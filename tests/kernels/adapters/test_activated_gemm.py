@@ -15,9 +15,9 @@ from precast.kernels import declaration_of
 from precast.kernels.adapters.quack.activated_gemm import gemm_act, gemm_gated, interleave
 from precast.kernels.adapters.quack.library import QUACK
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.authoring.verification.compare import compare
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.compare import compare
 from tests.helpers.builds import kept_store, succeeded
 
 installed = pytest.mark.skipif(QUACK.obstacle() is not None, reason=str(QUACK.obstacle()))

@@ -21,9 +21,9 @@ from precast.kernels.adapters.attention import cases
 from precast.kernels.adapters.attention.forward import attention
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.verify import verify
 from tests.helpers.builds import succeeded
 
 OBSTACLE = FLASH.obstacle() or QUACK.obstacle()

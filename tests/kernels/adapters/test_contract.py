@@ -19,10 +19,10 @@ from precast.kernels.adapters.scripts.contract import contract, script
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.registry import FunctionRef, find, known_ops, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
+from precast.measure.checks.verify import verify
 from tests.helpers.builds import succeeded
 
 torch = pytest.importorskip("torch")

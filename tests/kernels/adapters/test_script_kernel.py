@@ -13,8 +13,8 @@ from precast import loader
 from precast.kernels.authoring.declare import Declaration, declaration_of
 from precast.kernels.authoring.errors import SourceError
 from precast.kernels.authoring.registry import FunctionRef, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.config import complete
+from precast.measure.checks.verify import verify
 from tests.helpers.builds import kept_store, precast
 
 torch = pytest.importorskip("torch")

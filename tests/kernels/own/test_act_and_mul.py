@@ -10,11 +10,11 @@ import torch
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.activation.act_and_mul import act_and_mul
 from precast.kernels.own.gelu import log2_odds
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.compare import compare
 
 SM90 = Target.parse("sm_90a")
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from precast.kernels import declaration_of
 from precast.kernels.authoring.dtypes import to_torch
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.elementwise import forms
 from precast.kernels.own.gelu import log2_odds
 from precast.kernels.own.tiles import Tile
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.compare import compare
 from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own import float8
 from precast.kernels.own.tiles import Tile
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.compare import compare
 from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")

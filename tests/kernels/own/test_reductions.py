@@ -10,9 +10,9 @@ import torch
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own import row_cases
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.compare import compare
 from tests.helpers.kernels.stand_in import check_verify, full
 
 SM90 = Target.parse("sm_90a")

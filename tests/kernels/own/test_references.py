@@ -10,11 +10,11 @@ import torch
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.authoring.verification.compare import compare
 from precast.kernels.own.elementwise.scale import scale
 from precast.kernels.own.norms.rmsnorm import rmsnorm
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.compare import compare
 
 SM90 = Target.parse("sm_90a")
 DTYPES = ("float16", "bfloat16", "float32")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
 from precast.loader.launch.kernel import Kernel
+from precast.measure.checks.verify import verify
 from tests.helpers.echo import HOPPER
 
 NONE = Argument(name="bias", kind="none")

@@ -14,10 +14,10 @@ import torch
 from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.attention.mla_decode import mla_decode
 from precast.loader.contract.format.config import Config, complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.verify import verify
 from tests.helpers.gpu.machine_code import instructions
 
 SM90 = Target.parse("sm_90a")

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.schema import keys_of
-from precast.kernels.authoring.verification.check import sizes
-from precast.kernels.authoring.verification.together import owned_by_each, together
-from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.collective.all_reduce import all_reduce, exchange_of, problems
 from precast.kernels.own.collective.exchange import SIGNAL_BYTES, WORLDS, Exchange
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.check import sizes
+from precast.measure.checks.together import owned_by_each, together
+from precast.measure.checks.verify import verify
 from tests.helpers.builds import kept_store, precast
 from tests.helpers.gpu.machine_code import instructions
 
@@ -149,7 +149,7 @@ CHANGED = """
 import sys
 from pathlib import Path
 
-from precast.kernels.authoring.verification.verify import verify
+from precast.measure.checks.verify import verify
 from precast.kernels.own.collective.all_reduce import all_reduce
 from precast.kernels import declaration_of
 from tests.helpers.kernels.emulated_kernel import emulated_kernel

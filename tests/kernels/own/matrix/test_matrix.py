@@ -21,11 +21,11 @@ from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.planner import plan_of_files
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
+from precast.measure.checks.verify import verify
 
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
 MANIFEST = Path(__file__).parents[4] / "manifests" / "matrix.yaml"

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from precast import loader
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
-from precast.kernels.authoring.verification.verify import verify
 from precast.kernels.own.moe import routing
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from precast.measure.checks.verify import verify
 from tests.helpers.builds import succeeded
 
 HALF, FP8 = "bfloat16", "float8_e4m3fn"

@@ -1,1 +1,0 @@
-"""Processes that use the GPU: one queries the driver, one launches artifacts of a cache."""

@@ -1,1 +1,0 @@
-"""Commands that measure on a GPU: verify, bench, tune."""

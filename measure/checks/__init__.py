@@ -1,0 +1,1 @@
+"""The checks of one kernel: the runs of a problem, tensors between guards, streams, special values, comparisons."""

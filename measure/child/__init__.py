@@ -1,0 +1,1 @@
+"""What runs in child processes only: nothing imports it."""

@@ -1,0 +1,1 @@
+"""The process that uses the GPU: it launches artifacts of a cache."""

@@ -1,0 +1,1 @@
+"""The commands verify, bench, tune and report: one file for each."""

@@ -1,0 +1,1 @@
+"""What the commands share: the contests that manifests select, and results as text, JSON and JUnit."""
