@@ -26,7 +26,7 @@ from precast.loader.errors import ConfigError, FormatError, PrecastError, Target
 # is the help, and its function ``command`` has the arguments and options.
 ROOMS = {
     "make": ("init", "new", "plan", "requests", "build", "check", "reproduce", "record", "start"),
-    "ship": ("wheel", "bundle", "push", "fetch", "merge", "native"),
+    "ship": ("wheel", "sign", "verify-signature", "sbom", "bundle", "push", "fetch", "merge", "native"),
     "inspect": (
         "list", "show", "explain", "caches", "diff", "report", "export", "store", "doctor", "error",
         "schema",
@@ -90,7 +90,7 @@ def module_of(name: str) -> str:
     'precast.measure.commands.tune.apply'
     """
     words = name.split()
-    return SATELLITES.get(name) or ".".join(["precast.cli", room_of()[words[0]], *words])
+    return SATELLITES.get(name) or ".".join(["precast.cli", room_of()[words[0]], *words]).replace("-", "_")
 
 
 def _expanded(names: Sequence[str]) -> list[str]:

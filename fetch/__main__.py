@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 options.output,
                 digest=options.digest,
                 reuse=options.reuse,
+                trust=options.trust,
                 threads=options.jobs,
                 progress=progress,
             )
@@ -66,6 +67,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="CACHE",
         help="another cache on this disk whose blobs are reused; may be repeated",
+    )
+    parser.add_argument(
+        "--trust",
+        metavar="POLICY",
+        help="a file with the pins, keys and identities of which one must vouch for the cache",
     )
     parser.add_argument("-j", "--jobs", type=_count, default=THREADS, metavar="N", help="transfers at once")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

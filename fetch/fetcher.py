@@ -15,11 +15,20 @@ from precast.fetch.transport.credentials import Login, registry_login
 from precast.fetch.transport.patience import PATIENCE, Patience
 from precast.fetch.transport.progress import Progress
 from precast.fetch.transport.web import Web
+from precast.fetch.trust.bundle import BUNDLE_FILE, bundle_in
+from precast.fetch.trust.policy import TrustPolicy
 from precast.loader.command_line.text import count, size
 from precast.loader.contract.format.artifact import Blob
 from precast.loader.contract.format.index import Index, digest
 from precast.loader.contract.values import Immutable
-from precast.loader.errors import CacheError, ConfigError, FetchError, FormatError, IntegrityError
+from precast.loader.errors import (
+    CacheError,
+    ConfigError,
+    FetchError,
+    FormatError,
+    IntegrityError,
+    SignatureError,
+)
 from precast.loader.resolve.cache import Cache
 
 THREADS = 8
@@ -29,7 +38,8 @@ _SHOWN = 5
 
 class Fetched(Immutable, kw_only=True):
     """The result of a fetch. ``digest`` is that of the index, ``reference`` names exactly what was read, ``received``
-    counts the bytes that came over the network, and ``reused`` those that were on the disk before.
+    counts the bytes that came over the network, and ``reused`` those that were on the disk before. ``trusted`` says
+    why the policy accepts it, where there is one.
     """
 
     path: Path
@@ -40,6 +50,7 @@ class Fetched(Immutable, kw_only=True):
     received: int
     reused: int
     changed: bool
+    trusted: str = ""
 
     @property
     def pin(self) -> str:
@@ -58,11 +69,14 @@ class Fetched(Immutable, kw_only=True):
             "fetched": self.received,
             "reused": self.reused,
             "changed": self.changed,
+            **({"trusted": self.trusted} if self.trusted else {}),
         }
 
     def __str__(self) -> str:
         moved = f"{size(self.received)} fetched, {size(self.reused)} reused" if self.changed else "already up to date"
-        return f"{self.path}: {count(self.artifacts, 'artifact')} of {self.reference}, {moved}\nPRECAST_PIN={self.pin}"
+        trusted = f", trusted by {self.trusted}" if self.trusted else ""
+        artifacts = count(self.artifacts, "artifact")
+        return f"{self.path}: {artifacts} of {self.reference}, {moved}{trusted}\nPRECAST_PIN={self.pin}"
 
 
 def fetch(
@@ -71,6 +85,7 @@ def fetch(
     *,
     digest: str = "",
     reuse: Sequence[str | os.PathLike[str]] = (),
+    trust: str | os.PathLike[str] | None = None,
     threads: int = THREADS,
     patience: Patience = PATIENCE,
     progress: Progress | None = None,
@@ -89,6 +104,8 @@ def fetch(
         and is intact, the network is not used.
     reuse
         Folders of other caches, whose blobs are copied instead of fetched. The cache at ``path`` is always reused.
+    trust
+        The file of a policy. A cache that it does not accept is refused before its ops and blobs are requested.
 
     Raises
     ------
@@ -98,25 +115,31 @@ def fetch(
         The server refused, or could not be reached; or the disk is full. What was at ``path`` is unchanged.
     IntegrityError
         What came is not what its digest promises.
+    SignatureError
+        The policy does not accept who signed the cache.
     """
     parsed, expected, target = read_reference(reference), checked_digest(digest), Path(os.path.abspath(path))
+    policy = TrustPolicy.read(trust) if trust is not None else None
     progress = progress or Progress()
     with hold(target, progress.report) as staging:
-        if expected and (kept := _intact(target, expected)):
-            return _result(Path(path), kept, str(parsed), received=0, reused=0, changed=False)
+        if expected and (kept := _intact(target, expected)) and (by := _accepted_here(kept, policy)) is not None:
+            return _result(Path(path), kept, str(parsed), received=0, reused=0, changed=False, trusted=by)
         hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
         with Web(patience, progress.report) as web:
             source = open_source(parsed, web, hub=hub, pinned=bool(expected), login=login)
             caches = [target, *map(Path, reuse)]
             work = _Fetch(source, staging, Download(source, staging, web, progress), threads, progress, caches)
             work.index(expected)
+            by = work.trusted(policy) if policy else ""
             if kept := _intact(target, work.digest):
-                return _result(Path(path), kept, source.pinned, received=work.received, reused=0, changed=False)
+                received = work.received
+                return _result(Path(path), kept, source.pinned, received=received, reused=0, changed=False, trusted=by)
             work.ops()
             work.blobs()
         staging.install(work.names)
+        cache, received = Cache(target), work.received
         return _result(
-            Path(path), Cache(target), source.pinned, received=work.received, reused=work.reused, changed=True
+            Path(path), cache, source.pinned, received=received, reused=work.reused, changed=True, trusted=by
         )
 
 
@@ -151,7 +174,7 @@ class _Fetch:
         self._threads, self._progress, self._caches = threads, progress, caches
         self.reused = 0
         self.digest = ""
-        self.names: list[str] = []
+        self.names = ["index.json"]
 
     @property
     def received(self) -> int:
@@ -178,6 +201,18 @@ class _Fetch:
         except FormatError as error:
             raise FetchError(f"{self._source.pinned}: index.json: {error}") from None
 
+    def trusted(self, policy: TrustPolicy) -> str:
+        """Why the policy accepts the cache with this index; its signature then becomes a part of the cache."""
+        try:
+            bundles = self._source.bundles()
+        except FormatError as error:
+            raise FetchError(f"{self._source.pinned}: its signatures: {error}: sign and push it again") from None
+        accepted = policy.accept(self._index.name, self.digest, bundles)
+        if accepted.bundle:
+            self._staging.put(BUNDLE_FILE, accepted.bundle)
+            self.names.append(BUNDLE_FILE)
+        return accepted.by
+
     def ops(self) -> None:
         """Get the file of each op: from caches on this disk, else from the source."""
         entries = {f"ops/{op}.json": entry for op, entry in self._index.ops.items()}
@@ -186,7 +221,7 @@ class _Fetch:
         here = {name for name in sizes if self._staging.has(name, sizes[name])}
         right = {name for name in here if digest((self._staging.cache / name).read_bytes()) == entries[name].sha256}
         self._transfer({name: size for name, size in sizes.items() if name not in right})
-        self.names = ["index.json", *sizes]
+        self.names += sizes
 
     def blobs(self) -> None:
         """Get every blob: from caches on this disk, else from the source. Each is read as the loader will read it."""
@@ -255,6 +290,17 @@ def _in_order(cache: Cache, blobs: Mapping[str, Blob]) -> dict[str, Blob]:
     return dict(sorted(blobs.items(), key=lambda item: item[1].sha256 != first))
 
 
+def _accepted_here(cache: Cache, policy: TrustPolicy | None) -> str | None:
+    """Why a policy accepts a cache on the disk by the signature beside it; None if it does not."""
+    if policy is None:
+        return ""
+    try:
+        bundle = bundle_in(cache.path)
+        return policy.accept(cache.name, cache.digest, () if bundle is None else (bundle,)).by
+    except (CacheError, SignatureError):
+        return None
+
+
 def _intact(path: Path, expected: str) -> Cache | None:
     """The cache at a path if its index has the digest and every blob is intact; else None."""
     try:
@@ -268,7 +314,9 @@ def _intact(path: Path, expected: str) -> Cache | None:
     return cache
 
 
-def _result(path: Path, cache: Cache, reference: str, *, received: int, reused: int, changed: bool) -> Fetched:
+def _result(
+    path: Path, cache: Cache, reference: str, *, received: int, reused: int, changed: bool, trusted: str
+) -> Fetched:
     return Fetched(
         path=path,
         name=cache.name,
@@ -278,4 +326,5 @@ def _result(path: Path, cache: Cache, reference: str, *, received: int, reused: 
         received=received,
         reused=reused,
         changed=changed,
+        trusted=trusted,
     )

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
-from precast.fetch.distribution.image import CONFIG_TYPE, read_layers, read_manifest
+from precast.fetch.distribution.image import (
+    CONFIG_TYPE,
+    read_layers,
+    read_manifest,
+    read_referrer,
+    read_referrers,
+)
 from precast.fetch.distribution.layers import (
     LAYER_FILES,
     TABLE_FILE,
@@ -37,6 +43,8 @@ from precast.fetch.transport.answer import CHUNK, Body
 from precast.fetch.transport.credentials import Login, hub_token, registry_login
 from precast.fetch.transport.registry import Registry, checked_version
 from precast.fetch.transport.web import Web, shown
+from precast.fetch.trust.bundle import BUNDLE_FILE, BUNDLE_LIMIT, BUNDLE_TYPE
+from precast.fetch.trust.policy import MOST_BUNDLES
 from precast.loader.contract.format.fields import as_object, get, read_json
 from precast.loader.contract.format.index import INDEX_LIMIT
 from precast.loader.contract.values import Immutable
@@ -68,6 +76,7 @@ class Source(Immutable, kw_only=True):
     pinned: str
     layers: tuple[Layer, ...] | None = None
     layer_names: str = "{}"
+    referring: Callable[[], tuple[bytes, ...]] | None = None  # in a registry, signatures are not files
 
     def index(self) -> bytes | None:
         """The bytes of ``index.json`` where it is a file of its own; None where it is in a layer."""
@@ -79,6 +88,13 @@ class Source(Immutable, kw_only=True):
         if not sizes or sizes[0] > INDEX_LIMIT:
             raise FormatError(f"{self.pinned} has no index.json: push a cache with 'precast push'")
         return sizes[0]
+
+    def bundles(self) -> tuple[bytes, ...]:
+        """The signatures beside the cache, of which nothing was checked."""
+        if self.referring:
+            return self.referring()
+        data = self.files.read(BUNDLE_FILE, BUNDLE_LIMIT)
+        return () if data is None else (data,)
 
     def plan(self, sizes: Mapping[str, int]) -> tuple[Transfer, ...]:
         """What to read to get some files, given with their sizes."""
@@ -211,7 +227,17 @@ def _image_source(reference: ImageReference, web: Web, login: Callable[[str], Lo
     exact = ImageReference(
         host=reference.host, name=reference.name, tag=reference.tag, digest=digest, plain=reference.plain
     )
-    return Source(files=RegistryFiles(registry), pinned=str(exact), layers=layers)
+    return Source(
+        files=RegistryFiles(registry), pinned=str(exact), layers=layers, referring=lambda: _referring(registry, digest)
+    )
+
+
+def _referring(registry: Registry, digest: str) -> tuple[bytes, ...]:
+    """The bundles that refer to an image, the last ones first where there are too many."""
+    index = registry.referrers(digest)
+    referrers = read_referrers(index, BUNDLE_TYPE) if index else ()
+    manifests = [registry.manifest(f"sha256:{item.sha256}")[0] for item in referrers[: -MOST_BUNDLES - 1 : -1]]
+    return tuple(registry.blob(read_referrer(data, BUNDLE_TYPE).sha256, BUNDLE_LIMIT) for data in manifests)
 
 
 def _hub_source(reference: HubReference, web: Web, hub: str, pinned: bool) -> Source:

@@ -98,6 +98,12 @@ class IntegrityError(CacheError):
     code = "PCL05"
 
 
+class SignatureError(PrecastError):
+    """A cache is not signed by those whom a policy trusts, or could not be signed."""
+
+    code = "PCL18"
+
+
 class FetchError(PrecastError):
     """A cache could not be fetched or pushed: a server refused, or was not reached. The target is unchanged."""
 

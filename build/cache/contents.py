@@ -18,12 +18,14 @@ from typing import Any, TypeVar
 from precast.build.cache.build_assumptions import asked_by
 from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant, label
+from precast.fetch.trust.bundle import BUNDLE_FILE, Bundle, bundle_in
+from precast.fetch.trust.statement import INDEX, Statement
 from precast.loader.contract.format.artifact import Artifact, Blob
 from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.loader.contract.format.index import INDEX_LIMIT, OP_LIMIT, Index, digest
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.several_objects import first_op
-from precast.loader.errors import IntegrityError, PrecastError
+from precast.loader.errors import FormatError, IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
 
 _SHOWN = 20
@@ -215,6 +217,24 @@ class CacheContents:
         if any(digest(data) != expected[name] for name, data in files.items()):
             raise self._replaced()
         return {**files, **{f"blobs/{name}": data for name, data in self.stored_blobs().items()}}
+
+    @property
+    def signature(self) -> dict[str, bytes]:
+        """The file with the signature, by its name: none or one. Whose it is was not checked, only that it is about
+        this index: commands that change a cache drop it, and a copy of only some files is an IntegrityError."""
+        data = bundle_in(self.cache.path)
+        if data is None:
+            return {}
+        try:
+            signed = Statement.parse(Bundle.parse(data).payload).subjects.get(INDEX)
+        except FormatError as error:
+            raise self._not_signed(f"cannot be read ({error})") from None
+        if signed != self.cache.digest:
+            raise self._not_signed("is about another index")
+        return {BUNDLE_FILE: data}
+
+    def _not_signed(self, why: str) -> IntegrityError:
+        return IntegrityError(f"{self.cache.path / BUNDLE_FILE} {why}: sign the cache again, or remove that file")
 
     def _damage(self, blob: Blob) -> str:
         """The reason why a blob is invalid; empty if it is valid."""

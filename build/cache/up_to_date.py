@@ -18,6 +18,7 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.sources import SourceDigests
 from precast.build.link.toolchain import Toolchain
 from precast.build.plan.plan import Plan
+from precast.fetch.trust.bundle import BUNDLE_FILE
 from precast.loader.contract.format.index import OP_LIMIT, key_to_json
 from precast.loader.regular_file import read_regular
 
@@ -83,12 +84,15 @@ def mark_up_to_date(memo: Memo, inputs: str, files: Mapping[str, bytes]) -> None
 
 
 def tree_digest(folder: Path) -> str | None:
-    """The digest of all files under a folder with their names, or None if it cannot be read."""
+    """The digest of all files under a folder with their names, or None if it cannot be read.
+
+    Without the signature, which comes after the build: a build with nothing to do leaves it.
+    """
     try:
         digests = {
             path.relative_to(folder).as_posix(): hashlib.sha256(read_regular(path, OP_LIMIT)).hexdigest()
             for path in folder.rglob("*")
-            if not path.is_dir()
+            if not path.is_dir() and path != folder / BUNDLE_FILE
         }
     except OSError:
         return None

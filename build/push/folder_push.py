@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from precast.build.errors import PushError
 from precast.fetch.distribution.layers import LAYER_FILES, TABLE_FILE, Layer, layers_to_json
 from precast.fetch.distribution.reference import FolderReference, HubReference
 from precast.fetch.transport.credentials import hub_token
+from precast.fetch.trust.bundle import BUNDLE_FILE
 from precast.loader.contract.format.index import encode
 from precast.loader.errors import FetchError
 from precast.loader.regular_file import read_regular
@@ -19,10 +20,10 @@ from precast.loader.regular_file import read_regular
 _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
 
 
-def folder_files(layers: Sequence[tuple[Layer, bytes]]) -> dict[str, bytes]:
-    """The files of a folder with a cache in layers; the last one is the table of the others."""
+def folder_files(layers: Sequence[tuple[Layer, bytes]], signature: Mapping[str, bytes] = {}) -> dict[str, bytes]:
+    """The files of a folder with a cache in layers, and with its signature; the last one is the table of the layers."""
     files = {LAYER_FILES.format(layer.sha256): data for layer, data in layers}
-    return {**files, TABLE_FILE: encode(layers_to_json([layer for layer, _ in layers]))}
+    return {**files, **signature, TABLE_FILE: encode(layers_to_json([layer for layer, _ in layers]))}
 
 
 def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple[int, int]:
@@ -42,6 +43,8 @@ def push_to_folder(reference: FolderReference, files: dict[str, bytes]) -> tuple
             kept += len(data)
             continue
         write_output(path, data)
+    if BUNDLE_FILE not in files:
+        (root / BUNDLE_FILE).unlink(missing_ok=True)  # of an earlier push
     return sum(map(len, files.values())) - kept, kept
 
 
@@ -71,8 +74,8 @@ def push_to_hub(
     try:
         before = api.repo_info(**repository, revision=reference.revision)
         there = {file.rfilename.removeprefix(prefix) for file in before.siblings if file.rfilename.startswith(prefix)}
-        kept = {name for name in files if name in there and name != TABLE_FILE}
-        old = {name for name in there - files.keys() if _LAYER.fullmatch(name)}
+        kept = {name for name in files if name in there and _LAYER.fullmatch(name)}
+        old = {name for name in there - files.keys() if _LAYER.fullmatch(name) or name == BUNDLE_FILE}
         done = api.create_commit(
             **repository,
             revision=reference.revision,

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from precast.build.cache.contents import CacheContents
 from precast.build.push.folder_push import folder_files, push_to_folder, push_to_hub
+from precast.build.push.images import Images
 from precast.build.push.layering import layers_of
 from precast.build.push.push_result import PushResult
 from precast.build.push.registry_push import RegistryPush
-from precast.fetch.distribution.image import INDEX_DIGEST, NAME, PLATFORMS
 from precast.fetch.distribution.reference import HubReference, ImageReference, read_reference
 from precast.fetch.transport.credentials import Login, registry_login
 from precast.fetch.transport.patience import PATIENCE, Patience
 from precast.fetch.transport.progress import Progress
 from precast.fetch.transport.registry import Registry
 from precast.fetch.transport.web import Web
+from precast.fetch.trust.bundle import BUNDLE_FILE
 
 
 def push_cache(
@@ -47,11 +48,10 @@ def push_cache(
     if isinstance(destination, ImageReference):
         with Web(patience, progress.report) as web:
             push = RegistryPush(web, Registry(web, destination, login), mount, progress.advance)
-            hosts = contents.hosts or tuple(PLATFORMS)
-            exact: object = push.image(layers, hosts, {NAME: name, INDEX_DIGEST: f"sha256:{digest}"})
+            exact: object = push.images(layers, Images.of(contents, layers), contents.signature.get(BUNDLE_FILE))
         sent, kept = push.sent, push.kept
     else:
-        files = folder_files(layers)
+        files = folder_files(layers, contents.signature)
         if isinstance(destination, HubReference):
             endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
             message = f"precast cache {name} {digest[:12]}"

@@ -5,28 +5,31 @@ A reader never sees an incomplete push: the registry moves the tag last, in one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from precast.build.push.images import Images
 from precast.fetch.distribution.image import (
-    CONFIG_TYPE,
+    EMPTY,
     INDEX_TYPE,
     MANIFEST_TYPE,
-    PLATFORMS,
     Descriptor,
-    encode_config,
-    encode_image_index,
-    encode_manifest,
+    encode_referrer,
+    with_referrer,
 )
 from precast.fetch.distribution.layers import Layer
 from precast.fetch.distribution.reference import ImageReference
 from precast.fetch.transport.registry import Registry
 from precast.fetch.transport.web import Web
+from precast.fetch.trust.bundle import BUNDLE_TYPE
+from precast.fetch.trust.statement import PREDICATE_TYPE
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import ConfigError, FetchError
 
 _AT_ONCE = 4
+# As cosign writes them: it finds a signature by its type and these.
+_NOTES = {"dev.sigstore.bundle.content": "dsse-envelope", "dev.sigstore.bundle.predicateType": PREDICATE_TYPE}
 _BINARY = {"Content-Type": "application/octet-stream"}
 Advance = Callable[[int], None]
 
@@ -38,36 +41,41 @@ class RegistryPush:
         self._web, self._registry, self._mount, self._advance = web, registry, mount, advance
         self.sent = self.kept = 0
 
-    def image(
-        self, layers: Sequence[tuple[Layer, bytes]], hosts: Sequence[str], notes: dict[str, str]
+    def images(
+        self, layers: Sequence[tuple[Layer, bytes]], images: Images, signature: bytes | None = None
     ) -> ImageReference:
-        """Push the image of a cache for these host processors, and return a reference with its digest."""
+        """Push the images of a cache, and its signature, and return a reference with the digest of all.
+
+        The signature comes before the tag: who fetches by the tag finds it.
+        """
         reference = self._registry.reference
         if reference.digest:
             raise ConfigError(f"{reference} has a digest, but a push computes the digest: push to a :TAG")
-        described = [layer for layer, _ in layers]
-        configs = {host: encode_config(described, host) for host in hosts}
-        self._blobs([*((layer.sha256, data) for layer, data in layers), *((digest(c), c) for c in configs.values())])
-        manifests: list[Descriptor] = []
-        top, kind = b"", MANIFEST_TYPE
-        for host, config in configs.items():
-            descriptor = Descriptor(kind=CONFIG_TYPE, sha256=digest(config), size=len(config))
-            top = encode_manifest(descriptor, described, notes)
-            manifests.append(
-                Descriptor(kind=MANIFEST_TYPE, sha256=digest(top), size=len(top), architecture=PLATFORMS[host])
-            )
-            if len(configs) > 1:
-                self._manifest(f"sha256:{digest(top)}", top, MANIFEST_TYPE)
-        if len(manifests) > 1:
-            top, kind = encode_image_index(manifests, notes), INDEX_TYPE
-        self._manifest(reference.tag, top, kind)
+        self._blobs([*((layer.sha256, data) for layer, data in layers), *images.configs.items()])
+        for descriptor, manifest in images.manifests[:-1]:
+            self._manifest(f"sha256:{descriptor.sha256}", manifest, descriptor.kind)
+        top, (_, manifest) = images.top, images.manifests[-1]
+        if signature is not None:
+            self._manifest(f"sha256:{top.sha256}", manifest, top.kind)
+            self._sign(top, signature)
+        self._manifest(reference.tag, manifest, top.kind)
         return ImageReference(
             host=reference.host,
             name=reference.name,
             tag=reference.tag,
-            digest=f"sha256:{digest(top)}",
+            digest=f"sha256:{top.sha256}",
             plain=reference.plain,
         )
+
+    def _sign(self, image: Descriptor, bundle: bytes) -> None:
+        """Push a signature as a referrer of an image, and list it if the registry does not."""
+        content = Descriptor(kind=BUNDLE_TYPE, sha256=digest(bundle), size=len(bundle))
+        data = encode_referrer(image, content, _NOTES)
+        self._blobs([(digest(EMPTY), EMPTY), (content.sha256, bundle)])
+        if not self._manifest(f"sha256:{digest(data)}", data, MANIFEST_TYPE).get("oci-subject"):
+            referrer = Descriptor(kind=MANIFEST_TYPE, sha256=digest(data), size=len(data))
+            listed = with_referrer(self._registry.referrers(f"sha256:{image.sha256}"), referrer, BUNDLE_TYPE)
+            self._manifest(f"sha256-{image.sha256}", listed, INDEX_TYPE)
 
     def _blobs(self, blobs: Sequence[tuple[str, bytes]]) -> None:
         distinct = dict(blobs)
@@ -101,15 +109,17 @@ class RegistryPush:
         self._advance(len(data))
         return sent
 
-    def _manifest(self, version: str, data: bytes, kind: str) -> None:
+    def _manifest(self, version: str, data: bytes, kind: str) -> Mapping[str, str]:
+        """Push a manifest, and return the headers of the answer."""
         url = self._registry.blob_url("").partition("/blobs/")[0] + f"/manifests/{version}"
 
-        def once() -> None:
+        def once() -> Mapping[str, str]:
             answer = self._registry.request("PUT", url, {"Content-Type": kind}, body=data)
             if answer.status not in (200, 201):
                 raise self._registry.refusal(answer, "push a manifest to it")
             stored = answer.headers.get("docker-content-digest", "")
             if stored and stored != f"sha256:{digest(data)}":
                 raise FetchError(f"{self._registry.reference}: the registry stored a different manifest: try again")
+            return answer.headers
 
-        self._web.persist(str(self._registry.reference), once)
+        return self._web.persist(str(self._registry.reference), once)

@@ -78,16 +78,16 @@ def write_wheels(cache: Path, folder: Path, *, version: str | None = None, host:
     wheels: dict[Path, bytes] = {}
     for wheel_host in (host,) if host else every_host or (None,):
         wheel = Wheel(cache=contents.index.name, version=chosen, tag=platform_tag(_needed(contents, wheel_host)))
-        wheels[folder / wheel.filename] = _zip(wheel, _files_for(contents, files, wheel_host))
+        wheels[folder / wheel.filename] = zipped(wheel_content(wheel, _files_for(contents, files, wheel_host)))
     for path, data in wheels.items():
         write_output(path, data)
     return tuple(wheels)
 
 
 def _files_for(contents: CacheContents, files: Mapping[str, bytes], host: str | None) -> Mapping[str, bytes]:
-    """The files of a wheel for one host: all files of the cache if it is for no other host."""
+    """The files of a wheel for one host: all files of the cache if it is for no other host, its signature too."""
     if host is None or contents.hosts == (host,):
-        return files
+        return {**files, **contents.signature}
     stored = {name.removeprefix("blobs/"): data for name, data in files.items() if name.startswith("blobs/")}
     return for_host(contents, stored, host)
 
@@ -112,7 +112,8 @@ def platform_tag(needed: Iterable[Host]) -> str:
     return "py3-none-" + ".".join(f"manylinux_2_{m}_{arch}" for arch, m in sorted(minors.items())) if minors else _ANY
 
 
-def _zip(wheel: Wheel, files: Mapping[str, bytes]) -> bytes:
+def wheel_content(wheel: Wheel, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Every file of a wheel by its name, in its order: those of the cache, an empty module, and the metadata."""
     content = {f"{wheel.module}/{name}": data for name, data in files.items()}
     content[f"{wheel.module}/__init__.py"] = (
         b'"""A precast cache: data for precast.loader; there is nothing to import here."""\n'
@@ -120,9 +121,14 @@ def _zip(wheel: Wheel, files: Mapping[str, bytes]) -> bytes:
     content.update(_metadata(wheel))
     record = "".join(f"{name},sha256={_hash(data)},{len(data)}\n" for name, data in _ordered(content))
     content[f"{wheel.info}/RECORD"] = f"{record}{wheel.info}/RECORD,,\n".encode()
+    return dict(_ordered(content))
+
+
+def zipped(content: Mapping[str, bytes]) -> bytes:
+    """The bytes of a wheel with these files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, data in _ordered(content):
+        for name, data in content.items():
             entry = zipfile.ZipInfo(name, _EARLIEST)
             entry.create_system = 3  # Unix, so that the mode below is used
             entry.external_attr = 0o100644 << 16

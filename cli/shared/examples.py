@@ -30,6 +30,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "start record": ("precast start record -o cache -- python warmup.py",),
     "start check": ("precast start check cache -- python warmup.py",),
     "wheel": ("precast wheel cache -o dist",),
+    "sign": ("precast sign cache --key key.pem", "precast sign dist/precast_cache_demo-1.0-py3-none-any.whl --keyless"),
+    "verify-signature": (
+        "precast verify-signature cache --key key.pub --pin pins.txt",
+        "precast verify-signature cache --identity ci@acme.example --issuer https://accounts.example.com",
+    ),
+    "sbom": ("precast sbom cache -o cache.cdx.json",),
     "bundle": ("precast bundle dist/*.whl -o bundle --python 3.12",),
     "push": (
         "precast push cache oci://registry.example.com/kernels/llama:v3",

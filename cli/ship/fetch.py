@@ -32,6 +32,12 @@ def command(
         list[Path] | None,
         typer.Option(help="A local cache to copy equal blobs from; may be repeated.", metavar="CACHE"),
     ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the pins, keys and identities of which one must vouch for the cache.", metavar="POLICY"
+        ),
+    ] = None,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", help="The number of parallel transfers.", metavar="N", min=1, max=64)
     ] = 8,
@@ -41,5 +47,5 @@ def command(
     from precast.fetch.transport.progress import Progress
 
     with Progress() as progress:
-        done = fetch(reference, output, digest=digest, reuse=reuse or (), threads=jobs, progress=progress)
+        done = fetch(reference, output, digest=digest, reuse=reuse or (), trust=trust, threads=jobs, progress=progress)
     print_result(done.to_json(), str(done), as_json)

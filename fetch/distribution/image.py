@@ -11,7 +11,7 @@ from typing import Any
 
 from precast.fetch.distribution.layers import MOST_LAYERS, TABLE_LIMIT, Layer, layers_to_json, parse_layers
 from precast.loader.contract.format import fields
-from precast.loader.contract.format.index import encode
+from precast.loader.contract.format.index import digest, encode
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
 
@@ -24,6 +24,10 @@ TABLE = "precast.layers"
 INDEX_DIGEST = "precast.index"
 NAME = "org.opencontainers.image.title"
 PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
+EMPTY = b"{}"
+"""The config of a manifest that is not of an image."""
+_EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
+_MOST_REFERRERS = 1000
 
 
 class Descriptor(Immutable, kw_only=True):
@@ -42,14 +46,14 @@ class Descriptor(Immutable, kw_only=True):
     def parse(cls, value: object) -> Descriptor:
         """Read a descriptor; it may have further fields."""
         data = fields.as_object(value)
-        digest = fields.get(data, "digest", str)
-        if len(digest) != 71 or digest[:7] != "sha256:" or digest[7:].strip("0123456789abcdef"):
-            raise FormatError(f"{digest[:80]!r} is not a SHA-256 digest", "digest")
+        named = fields.get(data, "digest", str)
+        if len(named) != 71 or named[:7] != "sha256:" or named[7:].strip("0123456789abcdef"):
+            raise FormatError(f"{named[:80]!r} is not a SHA-256 digest", "digest")
         platform = data.get("platform")
         architecture = platform.get("architecture") if isinstance(platform, dict) else ""
         return cls(
             kind=fields.get(data, "mediaType", str),
-            sha256=digest[7:],
+            sha256=named[7:],
             size=fields.count(data, "size", most=1 << 40),
             architecture=architecture if isinstance(architecture, str) else "",
         )
@@ -92,6 +96,45 @@ def encode_image_index(manifests: Sequence[Descriptor], notes: Mapping[str, str]
             "annotations": dict(notes),
         }
     )
+
+
+def encode_referrer(subject: Descriptor, content: Descriptor, notes: Mapping[str, str]) -> bytes:
+    """The manifest of a file that belongs to an image, such as its signature."""
+    return encode(
+        {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST_TYPE,
+            "artifactType": content.kind,
+            "config": Descriptor(kind=_EMPTY_TYPE, sha256=digest(EMPTY), size=len(EMPTY)).to_json(),
+            "layers": [content.to_json()],
+            "subject": subject.to_json(),
+            "annotations": dict(notes),
+        }
+    )
+
+
+def with_referrer(index: bytes | None, referrer: Descriptor, kind: str) -> bytes:
+    """The list of an image's referrers with one more, for registries that do not keep it themselves."""
+    new = {**referrer.to_json(), "artifactType": kind}
+    others = [item for item in _listed(index) if item.get("digest") != new["digest"]] if index else []
+    return encode({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [*others, new]})
+
+
+def read_referrers(index: bytes, kind: str) -> tuple[Descriptor, ...]:
+    """Those of an image's referrers that are of a kind."""
+    return tuple(Descriptor.parse(item) for item in _listed(index) if item.get("artifactType") == kind)
+
+
+def read_referrer(data: bytes, kind: str) -> Descriptor:
+    """The file of a kind that a referrer is."""
+    layers = fields.items(_root(data), "layers", Descriptor.parse, most=MOST_LAYERS)
+    if len(layers) != 1 or layers[0].kind != kind:
+        raise FormatError(f"it is not one file of the type {kind}", "layers")
+    return layers[0]
+
+
+def _listed(index: bytes) -> tuple[fields.Object, ...]:
+    return fields.items(_root(index), "manifests", fields.as_object, most=_MOST_REFERRERS)
 
 
 def read_manifest(data: bytes, host: str) -> Descriptor:

@@ -21,7 +21,7 @@ TABLE_LIMIT = 16 << 20
 LAYER_LIMIT = 16 << 30
 MOST_LAYERS = 10_000
 _MOST_FILES = 2_000_000
-_FILE = Pattern(
+CACHE_FILE = Pattern(
     r"index\.json|ops/[a-z][a-z0-9_.]{0,255}\.json|blobs/[0-9a-f]{64}",
     lambda text: len(text) == 70 and text[:6] == "blobs/" and not text[6:].strip("0123456789abcdef"),
 )
@@ -148,7 +148,7 @@ def _member(value: object) -> Member:
     if not isinstance(value, list) or len(value) != 3:
         raise FormatError("expected a name, an offset and a size")
     name, offset, size = value
-    if not isinstance(name, str) or not _FILE.admits(name):
+    if not isinstance(name, str) or not CACHE_FILE.admits(name):
         raise FormatError(f"{str(name)[:80]!r} is not a file of a cache")
     if type(offset) is not int or type(size) is not int or offset < 0 or size < 0:
         raise FormatError("expected an offset and a size of at least 0")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from precast.fetch.trust.bundle import BUNDLE_FILE
 from precast.loader.contract.format.index import INDEX_LIMIT, Index
 from precast.loader.errors import FormatError
 from precast.loader.regular_file import read_regular
@@ -132,7 +133,7 @@ def _move_order(name: str) -> tuple[int, str]:
     >>> sorted(["index.json", "ops/a.json", "blobs/0"], key=_move_order)
     ['blobs/0', 'ops/a.json', 'index.json']
     """
-    return (["blobs", "ops", "index.json"].index(name.partition("/")[0]), name)
+    return (["blobs", "ops", BUNDLE_FILE, "index.json"].index(name.partition("/")[0]), name)
 
 
 def _files_in(path: Path) -> Iterator[Path]:

@@ -57,6 +57,17 @@ class Registry:
                 return data
         raise IntegrityError(f"{self.blob_url(sha256)} returned bytes of another digest, twice: push it again")
 
+    def referrers(self, digest: str) -> bytes | None:
+        """The list of what refers to a manifest: the registry's own, else the one that clients keep under a tag. None
+        where there is neither."""
+        for address in (f"referrers/{digest}", f"manifests/{digest.replace(':', '-')}"):
+            answer = self._get(f"{self._root}/{address}", {"Accept": INDEX_TYPE}, MANIFEST_LIMIT)
+            if answer.status == 200:
+                return answer.data
+        if answer.status == 404:
+            return None
+        raise self.refusal(answer, "read its signatures")
+
     def blob_url(self, sha256: str) -> str:
         """The address of a blob."""
         return f"{self._root}/blobs/sha256:{sha256}"
@@ -102,14 +113,21 @@ class Registry:
         return FetchError(f"{where}: cannot {what}: the registry answered {answer.status} {_message_of(answer)}")
 
     def _whole(self, url: str, headers: Mapping[str, str], limit: int) -> bytes:
-        def once() -> bytes:
+        answer = self._get(url, headers, limit)
+        if answer.status != 200:
+            raise self.refusal(answer, "read it")
+        return answer.data
+
+    def _get(self, url: str, headers: Mapping[str, str], limit: int) -> Answer:
+        def once() -> Answer:
             with self.open("GET", url, headers) as response:
                 if response.answer.status != 200:
-                    raise self.refusal(_with_message(response), "read it")
-                return response.read(limit)
+                    return _with_message(response)
+                answer = response.answer
+                return Answer(url=answer.url, status=200, headers=answer.headers, data=response.read(limit))
 
-        data: bytes = self._web.persist(url, once)
-        return data
+        answer: Answer = self._web.persist(url, once)
+        return answer
 
     def _headers(self, headers: Mapping[str, str], authorization: str) -> dict[str, str]:
         return {**headers, "Authorization": authorization} if authorization else dict(headers)

@@ -23,6 +23,7 @@ GIVEN = {
     "CacheError": "PCL04", "IntegrityError": "PCL05", "OpNotFound": "PCL06", "VariantNotFound": "PCL07",
     "LoadError": "PCL08", "LaunchError": "PCL09", "Frozen": "PCL10", "NoCudaDevice": "PCL11", "WrongDevice": "PCL12",
     "NoDriver": "PCL13", "NotWarmedUp": "PCL14", "FetchError": "PCL16", "AttachNotInstalled": "PCL17",
+    "SignatureError": "PCL18",
     "NotInstalled": "PCA01", "KernelMissing": "PCA02", "UnknownKey": "PCA03", "NoCompiler": "PCA04",
     "DeferredImportFailed": "PCA05", "CompanionLeftOut": "PCA06",
     "DeclarationError": "PCK01", "SourceError": "PCK02", "UnknownOp": "PCK03",

@@ -19,6 +19,7 @@ from precast.fetch.distribution.reference import read_reference
 from precast.fetch.source import open_source
 from precast.fetch.transport.patience import PATIENCE
 from precast.fetch.transport.web import Web
+from precast.fetch.trust.policy import TrustPolicy
 from precast.loader.contract.diagnostics.requests import read_requests
 from precast.loader.contract.format.program.host_program import Step
 from precast.loader.contract.format.signature import Argument, Signature
@@ -163,11 +164,19 @@ def fetch(stage: Stage) -> object:
         return open_source(read_reference(f"file://{stage.folder}/cahce"), web)
 
 
+def signature(stage: Stage) -> object:
+    opened = Cache(stage.cache())
+    (stage.folder / "policy.json").write_text(
+        f'{{"format": "precast-trust", "version": 1, "pins": ["{opened.name}={"0" * 64}"]}}'
+    )
+    return TrustPolicy.read(stage.folder / "policy.json").accept(opened.name, opened.digest, [])
+
+
 EXAMPLES: dict[str, Example] = {
     "PCL00": no_narrower_class, "PCL01": config, "PCL02": target, "PCL03": format_, "PCL04": cache,
     "PCL05": integrity, "PCL06": op, "PCL07": variant, "PCL08": load, "PCL09": launch, "PCL10": frozen,
     "PCL11": no_cuda_device, "PCL12": wrong_device, "PCL13": no_driver, "PCL14": not_warmed_up,
-    "PCL16": fetch, "PCL17": attach_not_installed,
+    "PCL16": fetch, "PCL17": attach_not_installed, "PCL18": signature,
     "PCA01": no_library, "PCA02": kernel_missing, "PCA03": unknown_key, "PCA04": no_compiler,
     "PCA05": deferred_import_failed, "PCA06": companion_left_out,
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Trust: who signed a cache, and whom a policy accepts. Signatures need the extra ``precast-loader[trust]``."""
