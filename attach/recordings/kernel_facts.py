@@ -25,8 +25,8 @@ MOST = 1000
 WHOLE = "()"
 """The end of the name of a function whose defaults and closure are facts, too."""
 BARE = "(*)"
-"""The end of the name of a function that a decorator left as it is. Where a variable says so, it wraps the function to
-log its calls: a wrapper of the function's own package is not a fact."""
+"""The end of the name of a function that a decorator left as it is, or that one wraps which takes more than constants.
+Where a variable says so, such a decorator logs calls: a wrapper of the function's own package is not a fact."""
 _LONGEST = 4096
 _SHA256 = 64  # digits
 _ABSENT = object()

@@ -146,9 +146,10 @@ def _mark(module: str, name: str, values: Mapping[str, Any], reach: Reach) -> st
     function = wrapped_function(value)
     if function is None or function.__module__ not in reach.modules:
         return ""
-    if value is function and is_decorated(module, name):
+    constant = takes_constants(module, name)
+    if is_decorated(module, name) and (value is function or not constant):
         return BARE
-    return WHOLE if takes_constants(module, name) else ""
+    return WHOLE if constant else ""
 
 
 def _is_plain(name: str, value: Any) -> bool:
