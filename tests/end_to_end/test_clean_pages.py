@@ -30,6 +30,7 @@ EXTRAS = {
     "docs/kernels.md": "torch",
     "docs/native.md": "native",
     "docs/reference/cli.md": "torch,native",
+    "docs/signatures.md": "sign",
     "docs/tuning.md": "torch",
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",
@@ -51,6 +52,7 @@ NOT_RUN = {
         "dask ", "PRECAST_CACHE_PATH=old:new",
         "precast build kernels.yaml -o cache --executor",
     ],
+    "a program that is not to be had here": ["cosign "],
     "a container": ["docker ", "/opt/python/cp310", "PRECAST_NATIVE=1 /opt/python", "podman "],
     "a GPU, and a server": ["curl", "PRECAST_CACHE_PATH=../cache python", "python -m serving", "cd examples"],
     "a start on a machine with the GPU: tests/attach/builder/test_start.py": ["precast start "],
@@ -81,7 +83,7 @@ NOT_RUN = {
     "tests/build/scaffold/test_recipe.py runs it": ["bash ci/recipe"],
 }  # fmt: skip
 """The starts of lines, by the reason why they are not run here."""
-NEEDS_GPU = ("precast verify", "precast bench", "precast tune measure")
+NEEDS_GPU = ("precast verify ", "precast bench", "precast tune measure")
 MORE = [
     "precast caches",
     "precast error PCL01",
