@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, cast
 
-from precast.build.child.author_traceback import author_traceback, first_line, without_colours
+from precast.build.child.author_traceback import author_frames, author_traceback, first_line, without_colours
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import end_descendants, end_with_parent, reap
 from precast.kernels.authoring.extras import extra_hint
@@ -74,7 +74,12 @@ def missing_module(error: BaseException) -> dict[str, str]:
 
 
 def _message(error: BaseException) -> str:
-    return first_line(error) if str(error).strip() else described(error)
+    """The first line of an error. One without a text has its place in the author's code, if it is of that."""
+    frames = [] if str(error).strip() else author_frames(error)
+    if not frames:
+        return first_line(error) if str(error).strip() else described(error)
+    last = frames[-1]
+    return f"{type(error).__name__} in {last.name}, {Path(last.filename).name}:{last.lineno}: {last.line}"
 
 
 def refusal(error: PrecastError) -> Message:

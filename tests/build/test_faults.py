@@ -73,7 +73,7 @@ def own_cache(n: int):
 SAID = {
     "crash": ("the worker was ended by SIGSEGV", "about to crash"),
     "leave": ("the worker ended with exit status 3", "leaving without a word more"),
-    "eat": ("MiB of memory|^MemoryError (in eat, |without a message)", ""),  # no memory for its traceback, either
+    "eat": ("MiB of memory|^MemoryError in eat, ", ""),
     "swallow": ("^MemoryError in swallow, ", ""),
     "chatty": ("ValueError: after megabytes", "the end of megabytes"),
 }
