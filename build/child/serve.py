@@ -75,9 +75,11 @@ def missing_module(error: BaseException) -> dict[str, str]:
 
 def _message(error: BaseException) -> str:
     """The first line of an error. One without a text has its place in the author's code, if it is of that."""
-    frames = [] if str(error).strip() else author_frames(error)
+    if str(error).strip():
+        return first_line(error)
+    frames = author_frames(error)
     if not frames:
-        return first_line(error) if str(error).strip() else described(error)
+        return described(error)
     last = frames[-1]
     return f"{type(error).__name__} in {last.name}, {Path(last.filename).name}:{last.lineno}: {last.line}"
 

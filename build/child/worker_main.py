@@ -9,7 +9,6 @@ import importlib
 import os
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -196,9 +195,7 @@ class _Work:
             return refusal(error)
         except (Exception, SystemExit) as error:
             lost = {"temporary_lost": True} if isinstance(error, TemporaryLost) else {}
-            answer = failure(explained(error), **lost, **missing_module(error))
-            traceback.clear_frames(error.__traceback__)  # frees what its frames hold: other variants are compiled here
-            return answer
+            return failure(explained(error), **lost, **missing_module(error))
         reply |= {"seconds": time.perf_counter() - started, "closed": self._world.by, "copies": self._world.copies}
         reply["sources"] = self._sources.files
         reply["advice"] = advice_for(request, reply) if request.get("first") else ""

@@ -1,6 +1,7 @@
 """Sigstore bundles: a signed statement and what its signature is checked with, in one JSON file beside an index.
 
-All of it is hostile. This module checks the form; nothing in the payload is read before its signature was verified.
+All of it is hostile. This module checks the form. A policy reads nothing of the payload before its signature was
+verified; commands that only carry a signature read which index it names.
 """
 
 from __future__ import annotations
