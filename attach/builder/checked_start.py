@@ -13,7 +13,7 @@ from precast.attach.builder.recorded_run import run_to_end
 from precast.attach.builder.recorded_start import environment_of, results
 from precast.attach.companions.companion import Companion
 from precast.attach.companions.machine_facts import Machine
-from precast.attach.companions.placement import place_files
+from precast.attach.companions.placement import folder_of_companion, place_files
 from precast.build.disk.scratch import temporary_folder
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
@@ -43,7 +43,7 @@ def check_start(cache: Cache, words: list[str], companions: Iterable[Companion])
             return CheckedStart(problems=tuple(map(str, placement.left_out)), companions=0, files=0, status=0)
         folders = {placed.companion: placed.folder for placed in placement.placed}
         for companion in companions:
-            folders.setdefault(companion, root / companion.name).mkdir(exist_ok=True)
+            folders.setdefault(companion, folder_of_companion(root, companion.name)).mkdir(exist_ok=True)
         before = {companion: _sizes(companion, folder) for companion, folder in folders.items()}
         with CompilerWatch() as compilers:
             status = run_to_end(words, environment_of({c.variable: str(folder) for c, folder in folders.items()}))

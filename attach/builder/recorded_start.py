@@ -11,6 +11,7 @@ from precast.attach.builder.recorded_run import run_to_end
 from precast.attach.companions.before_import import VARIABLE
 from precast.attach.companions.companion import COMPANIONS, Companion
 from precast.attach.companions.machine_facts import Machine
+from precast.attach.companions.placement import folder_of_companion
 from precast.attach.library import SHIPPED
 from precast.build.cache.pack import uncompressed
 from precast.build.disk.scratch import temporary_folder
@@ -60,7 +61,7 @@ def record_start(words: list[str], companions: Iterable[Companion], recording: P
     contents: dict[str, bytes] = {}
     left_out: list[str] = []
     with temporary_folder() as root:
-        folders = {companion: root / companion.name for companion in companions}
+        folders = {companion: folder_of_companion(root, companion.name) for companion in companions}
         for folder in folders.values():
             folder.mkdir()
         environment = environment_of({c.variable: str(folder) for c, folder in folders.items()})

@@ -30,7 +30,7 @@ class Companion(Immutable, kw_only=True):
     ignored
         Patterns of files that are not results: locks, logs, temporary files. A ``*`` matches ``/``, too.
     relocated
-        Patterns of text files that hold the path of the folder. All others can be moved unchanged.
+        Patterns of files that hold the path of the folder. All others can be moved unchanged.
     refusal
         Why its files cannot serve elsewhere; empty where they can.
 
@@ -70,7 +70,9 @@ TRITON = Companion(
     relocated=("*/__grp__*.json",),
 )
 # torch 2.13 and 2.14. Keys have the digest of torch's Python files, the GPU's name, CUDA's and Triton's versions and
-# inductor's options. Compiled graphs hold paths of the folder, and are written out again below the current one. The key
+# inductor's options. Compiled graphs, pickled, hold paths of the folder, and are written out again below the current
+# one. Beside its source lies which configuration of a kernel was the fastest (.best_config): with another path in the
+# graph it is not found, and torch measures anew, so that each start may choose another and give other digits. The key
 # of C++ code has the compiler's command, and so torch's folder.
 INDUCTOR = Companion(
     name="inductor",
@@ -78,11 +80,12 @@ INDUCTOR = Companion(
     variable="TORCHINDUCTOR_CACHE_DIR",
     distributions=("torch", "triton"),
     ignored=("locks/*", "*.lock", "*.tmp", "*.gch", "*/__pycache__/*", "triton/*/tmp.pid_*"),
-    relocated=("*/__grp__*.json",),
+    relocated=("*/__grp__*.json", "*.py", "fxgraph/*", "aotautograd/*"),
 )
 # vLLM 0.33 with torch 2.14. Keys have its variables without those that name folders, the configuration with the path or
 # name of the model, and what inductor's keys have; sources are compared by their contents. The list of compiled graphs
-# that older versions wrote names files by absolute paths. Graphs and factors as text are for people.
+# that older versions wrote names files by absolute paths, and the compiled model does, as inductor's graphs do. Graphs
+# and factors as text are for people.
 VLLM = Companion(
     name="vllm",
     title="vLLM",
@@ -93,7 +96,7 @@ VLLM = Companion(
         "*/transformed_code*.py", "*/cache_key_factors.json", "startup_plan/*",
         "gpu_p2p_access_cache*",
     ),
-    relocated=("*/vllm_compile_cache.py", "*/__grp__*.json"),
+    relocated=("*/__grp__*.json", "*.py", "*/fxgraph/*", "*/aotautograd/*", "*/model"),
 )  # fmt: skip
 # FlashInfer 0.7: measurements of its tuner, under a digest of the GPU and of all versions. What it compiles is not
 # taken: ninja compares times of files there, with absolute paths.

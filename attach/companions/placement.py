@@ -1,7 +1,8 @@
 """Placement: the files of companions, verified and put into folders of this user, from which their owners read.
 
 The folder of a companion is named by the digest of the companion index, so that files of two versions never mix and a
-second start finds everything there: it compares sizes only. Files are written into a folder aside, which is renamed
+second start finds everything there: it compares sizes only. Its path has the length that it had where the start was
+recorded: pickled graphs hold it, with its length before it. Files are written into a folder aside, which is renamed
 when it is complete; a process that is killed leaves that folder, and the next one removes it. One process writes at a
 time.
 """
@@ -26,9 +27,12 @@ from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, IntegrityError, PrecastError
 from precast.loader.resolve.cache import Cache
 
+FOLDER_LENGTH = 200
+"""The bytes of a companion's path, wherever it lies."""
 _ASIDE = ".precast-"
 _THREADS = 8
 _LOCK_SECONDS = 120.0
+_LONGEST_ROOT = FOLDER_LENGTH - 1 - len("flashinfer_tuning-") - 32
 _QUOTED = set("\"'\\\n\r")
 
 
@@ -100,7 +104,7 @@ def place_files(
         if companion is None:
             left_out.append(LeftOut(state.name, "this version of precast-attach does not have it: upgrade it"))
             continue
-        folder = root / f"{state.name}-{version}"
+        folder = folder_of_companion(root, f"{state.name}-{version}")
         elsewhere = environment.get(companion.variable, str(folder))
         reason = companion.refusal or difference(companion, state.facts, facts(companion))
         if not reason and elsewhere != str(folder):
@@ -133,6 +137,20 @@ def _make_private(root: Path) -> None:
         )
     if _QUOTED.intersection(str(root)) or not str(root).isprintable() or not str(root).isascii():
         raise ConfigError(f"{str(root)!r} has quotes or other than ASCII characters: set PRECAST_COMPANIONS")
+    if len(str(root)) > _LONGEST_ROOT:
+        raise ConfigError(
+            f"{root} is longer than {_LONGEST_ROOT} characters: set PRECAST_COMPANIONS to a folder with a shorter path"
+        )
+
+
+def folder_of_companion(root: Path, name: str) -> Path:
+    """The folder below ``root`` that begins with ``name`` and has a path of the fixed length.
+
+    >>> folder = folder_of_companion(Path("/cache"), "triton")
+    >>> folder.name.rstrip("-"), len(str(folder)) == FOLDER_LENGTH
+    ('triton', True)
+    """
+    return root / name.ljust(FOLDER_LENGTH - len(os.fsencode(root)) - 1, "-")
 
 
 def _place(cache: Cache, state: CompanionState, companion: Companion, folder: Path) -> Placed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +26,23 @@ class Cell:
     """A further option of the engine: a name, ``=`` and JSON."""
     process: str = "one"
     """``one``: the engine runs in the program's process. ``spawned``: in one of its own. ``server``: ``vllm serve``."""
+    engine: str = "vllm"
+    wheel: str = "kernels"
+    """The folder in which the cache's wheel is installed."""
+    makes: str = ""
+    """What the start makes, in the folder of this name: a wheel of its kernels, or one with its companions, too."""
+    bare: bool = False
+    """No compiler is on PATH, and no variable names a cache: precast places the companions of ``wheel``."""
+    user: int = 0
     fails: bool = False
 
+    @property
+    def chain(self) -> str:
+        """Cells of a chain run one after another, since they share caches or a wheel that one of them makes."""
+        return self.makes or (self.caches if self.wheel == "kernels" else self.wheel)
 
-SERVED = {"attached": True, "compiler": False}
+
+SERVED: dict[str, Any] = {"attached": True, "compiler": False}
 
 
 def pairs(mode: str, seconds: tuple[int, ...], *, graph: bool) -> Iterator[Cell]:
@@ -67,11 +83,44 @@ def models() -> Iterator[Cell]:
     for title, model, option in (
         ("Llama with FlashAttention-4", "llama", asked),
         ("Qwen3 with experts", "qwen3moe", ""),
+        ("gpt-oss", "gptoss", ""),
+        ("Qwen3-Next", "qwen3next", ""),
     ):
-        start = {"caches": title, "model": model, "option": option}
-        yield Cell(name=f"{title}, cold", seconds=80, **start)
-        yield Cell(name=f"{title}, warm", seconds=50, **start)
-        yield Cell(name=f"{title}, warm, served, no compiler", seconds=30, **start, **SERVED)
+        yield from three(title, caches=title, model=model, option=option)
+
+
+def three(title: str, **start: Any) -> Iterator[Cell]:
+    """Cold, warm, and served."""
+    yield Cell(name=f"{title}, cold", seconds=80, **start)
+    yield Cell(name=f"{title}, warm", seconds=50, **start)
+    yield Cell(name=f"{title}, warm, served, no compiler", seconds=30, **start, **SERVED)
+
+
+def companions() -> Iterator[Cell]:
+    """One wheel with kernels and companions: recorded and checked, then started with nothing else, thrice."""
+    for title, graph, model in (("graph", True, "gemma4moe"), ("Qwen3-Next", False, "qwen3next")):
+        start = {"graph": graph, "model": model, **SERVED}
+        wheel = f"{title}-companions"
+        yield Cell(name=f"{title}, cold, served, recorded", caches=f"{wheel}-made", seconds=160, makes=wheel, **start)
+        start |= {"caches": wheel, "seconds": 40, "wheel": wheel, "bare": True}
+        yield Cell(name=f"{title}, one wheel, served, no compilers", **start)
+        yield Cell(name=f"{title}, one wheel, second start, served, no compilers", **start)
+        start |= {"caches": f"{wheel}-user", "user": 12345}
+        yield Cell(name=f"{title}, one wheel, another user, served, no compilers", **start)
+
+
+def sglang() -> Iterator[Cell]:
+    """SGLang, whose kernels are recorded on the GPU: it has no registry of them."""
+    attention = {"attention_backend": "fa4"}
+    for title, model, more in (
+        ("SGLang, Llama with FlashAttention-4", "llama", {}),
+        ("SGLang, Qwen3-Next", "qwen3next", {"linear_attn_decode_backend": "cutedsl"}),
+    ):
+        option, wheel = json.dumps({**attention, **more}), f"{title}-kernels"
+        start = {"engine": "sglang", "caches": title, "model": model, "option": option}
+        made = {**start, "caches": f"{wheel}-made", "attached": True, "makes": wheel}
+        yield Cell(name=f"{title}, kernels recorded", seconds=180, **made)
+        yield from three(title, wheel=wheel, **start)
 
 
 def others() -> Iterator[Cell]:
@@ -92,6 +141,8 @@ CELLS = (
     *server(),
     *others(),
     *models(),
+    *companions(),
+    *sglang(),
     *beside("eager", (55, 25), graph=False),
     *beside("graph", (100, 30), graph=True),
 )
@@ -106,12 +157,12 @@ def begins_empty(cell: Cell) -> bool:
     return next(other for other in CELLS if other.caches == cell.caches) is cell
 
 
-def left(done: Iterable[str], parts: Iterable[str] = ()) -> list[Cell]:
-    """The cells that are still to run: all, or those whose names have one of ``parts`` in them.
+def left(done: Iterable[str], parts: Iterable[str] = (), engine: str = "vllm") -> list[Cell]:
+    """The cells of an engine that are still to run: all, or those whose names one of the patterns ``parts`` finds.
 
-    >>> [cell.name for cell in left(["eager, cold"], ["eager, cold"])]
-    ['eager, cold, served, no compiler', 'eager, cold, served, compiler installed']
+    >>> [cell.name for cell in left(["eager, cold"], ["eager, cold", "graph, warm$"])]
+    ['eager, cold, served, no compiler', 'graph, warm', 'eager, cold, served, compiler installed']
     """
     finished, texts = set(done), tuple(parts)
-    chosen = (cell for cell in CELLS if not texts or any(text in cell.name for text in texts))
-    return [cell for cell in chosen if cell.name not in finished]
+    chosen = (cell for cell in CELLS if not texts or any(re.search(text, cell.name) for text in texts))
+    return [cell for cell in chosen if cell.engine == engine and cell.name not in finished]

@@ -21,6 +21,7 @@ import sys
 import time
 import traceback
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -189,12 +190,13 @@ def served() -> list[list[Any]]:
     return [[count.function, count.hits, count.misses] for count in loader.attach([]).counts()]
 
 
-def main() -> int:
+def finish(run: Callable[[str, bool, str], dict[str, Any]]) -> int:
+    """Make a start as the arguments say, and write its result; return the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("result", type=Path)
     parser.add_argument("model")
     parser.add_argument("--graph", action="store_true", help="torch.compile and CUDA graphs, as by default")
-    parser.add_argument("--option", default="", help="a further option: a name, '=' and JSON")
+    parser.add_argument("--option", default="", help="a further option of the engine")
     given = parser.parse_args()
     try:
         result = run(given.model, given.graph, given.option)
@@ -215,7 +217,7 @@ def main() -> int:
 if __name__ in ("__main__", "__mp_main__"):
     watch()
 if __name__ == "__main__":
-    code = main()
+    code = finish(run)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # an engine's threads and processes do not hold the measurement up

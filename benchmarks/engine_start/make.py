@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,16 +25,21 @@ from selection import content, files
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-ENGINE = ("vllm==0.33.0", "cuda-python>=13")
+ENGINES = {
+    "vllm": ("vllm==0.33.0", "cuda-python>=13"),
+    "sglang": ("sglang==0.5.23", "cuda-python>=13"),
+}
 """Without the second, uv pairs cuda-python 12.6.2.post1 with cuda-bindings 13.5, and ``import cutlass`` fails."""
 OPTIONS = ("max_model_len=4096", "max_num_seqs=64", "max_num_batched_tokens=4096")
 MODELS: dict[str, tuple[str, ...]] = {
     "gemma4moe": (),
     "llama": ('attention_config={"flash_attn_version":4}',),
     "qwen3moe": (),
+    "gptoss": (),
+    "qwen3next": (),
 }
-"""The models that are recorded, with further options of the engine."""
-PROGRAMS = ("cells.py", "engine.py", "pieces.py", "run.py")
+"""The models that are recorded for vLLM, with further options. SGLang's kernels are recorded on the GPU machine."""
+PROGRAMS = ("cells.py", "engine.py", "engine_sglang.py", "pieces.py", "recorded.py", "run.py")
 OURS = ("precast", "zstandard")
 
 
@@ -74,7 +80,7 @@ def run(*words: object, **more: str) -> None:
     subprocess.run(list(map(str, words)), check=True, env={**os.environ, **more})
 
 
-def make_environments(work: Work, ready: Path | None) -> None:
+def make_environments(work: Work, engine: str, ready: Path | None) -> None:
     """The engine's environment with the loader and attach, and a copy of it that records and builds."""
     if not work.engine.exists():
         wheels = [work.wheel_of(ROOT / folder) for folder in ("loader", "attach")]
@@ -82,7 +88,7 @@ def make_environments(work: Work, ready: Path | None) -> None:
             work.copy_of(ready, work.engine)
         else:
             run("uv", "venv", "-q", "--python", work.python, work.engine)
-        work.install(work.engine, *ENGINE, *wheels)
+        work.install(work.engine, *ENGINES[engine], *wheels)
     if not work.builder.exists():
         work.copy_of(work.engine, work.builder)
         work.install(work.builder, work.wheel_of(ROOT), *(work.folder / "wheels").glob("precast_*-*.whl"))
@@ -104,18 +110,34 @@ def make_cache(work: Work, recording: Path | None) -> None:
         run(precast, "build", work.recording, "-o", work.cache, **cuda)
         run(precast, "check", work.recording, work.cache, **cuda)
         run(precast, "wheel", work.cache, "-o", work.folder / "dist")
-        work.install(work.engine, "--no-deps", *(work.folder / "dist").glob("*.whl"))
 
 
-def contents(site: Path, ours: bool) -> Iterator[tuple[str, int, bytes | bytearray]]:
-    """Of an environment, what changes with each build of this project and its cache, or all else."""
+Content = tuple[str, int, bytes | bytearray]
+
+
+def contents(site: Path, ours: bool) -> Iterator[Content]:
+    """Of an environment, what changes with each build of this project, or all else."""
     for name, path in files(site):
         if name.partition("/")[2].startswith(OURS) == ours:
             yield name, path.stat().st_mode & 0o777, content(path)
 
 
+def ours(work: Work) -> Iterator[Content]:
+    """The loader and attach, what the builder's environment has besides, and the cache's wheel, each in its folder."""
+    yield from contents(work.site(work.engine), ours=True)
+    site = work.site(work.builder)
+    for path in sorted(site.rglob("*")):
+        inside = path.relative_to(site)
+        if path.is_file() and "__pycache__" not in inside.parts and not (work.site(work.engine) / inside).exists():
+            yield f"tools/{inside.as_posix()}", path.stat().st_mode & 0o777, path.read_bytes()
+    for wheel in (work.folder / "dist").glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                yield f"kernels/{name}", 0o644, archive.read(name)
+
+
 def make_pieces(work: Work, limit: int) -> None:
-    """The programs, vLLM and its dependencies (minutes), and what this project installs."""
+    """The programs, the engine and its dependencies (minutes), and what this project installs."""
     site, first, last = work.site(work.engine), work.pieces / "00", work.pieces / "ours"
     shutil.rmtree(first, ignore_errors=True)
     shutil.rmtree(last, ignore_errors=True)
@@ -127,7 +149,7 @@ def make_pieces(work: Work, limit: int) -> None:
     if not (work.pieces / "engine").exists():
         (work.pieces / "engine").mkdir()
         pack(contents(site, ours=False), work.pieces / "engine", limit)
-    pack(contents(site, ours=True), last, limit)
+    pack(ours(work), last, limit)
     for path in sorted(work.pieces.rglob("*.zst")):
         print(f"{path.stat().st_size / 2**20:6.1f} MiB  {path}")
 
@@ -136,14 +158,16 @@ def main() -> int:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
+    parser.add_argument("--engine", choices=sorted(ENGINES), default="vllm")
     parser.add_argument("--piece", type=int, default=60, help="MiB that travel at a time")
     parser.add_argument("--python", default="3.12", help="what uv makes environments of; the GPU machine's version")
-    parser.add_argument("--environment", type=Path, help="one with vLLM, which is copied by hard links")
+    parser.add_argument("--environment", type=Path, help="one with the engine, which is copied by hard links")
     parser.add_argument("--recording", type=Path, help="a recording, in place of making one")
     given = parser.parse_args()
     work = Work(given.work, given.python)
-    make_environments(work, given.environment)
-    make_cache(work, given.recording)
+    make_environments(work, given.engine, given.environment)
+    if given.engine == "vllm":
+        make_cache(work, given.recording)
     make_pieces(work, given.piece << 20)
     return 0
 

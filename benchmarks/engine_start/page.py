@@ -45,7 +45,9 @@ def compared_with(cell: Cell) -> Cell:
     >>> compared_with(next(cell for cell in CELLS if cell.name == "spawned, warm, served, no compiler")).name
     'eager, cold'
     """
-    same = (c for c in CELLS if (c.model, c.option, c.graph) == (cell.model, cell.option, cell.graph))
+    same = (
+        c for c in CELLS if (c.engine, c.model, c.option, c.graph) == (cell.engine, cell.model, cell.option, cell.graph)
+    )
     return next(c for c in same if not c.attached)
 
 
@@ -82,7 +84,10 @@ def row_of(cell: Cell, result: Mapping[str, Any], results: Mapping[str, Mapping[
     base = results.get(compared_with(cell).name)
     if base and base is not result and "tokens" in base:
         row["compared"] = difference(base, result)
-    if cell.attached and cell.process == "one":
+    counted = [event["name"] for event in result["events"] if event["kind"] == "served"]
+    if counted:  # in a process that the engine spawned
+        row["served"] = json.loads(counted[-1])
+    elif cell.attached and cell.process == "one":
         row["served"] = [sum(count[place] for count in result["served"]) for place in (1, 2)]
     logs = [log for answer in result["logprobs"] for log in answer]
     row["logprobs"], row["distinct"] = [min(logs), max(logs)], len({t for answer in result["tokens"] for t in answer})

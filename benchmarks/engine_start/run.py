@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,16 +35,23 @@ QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
     "VLLM_USE_FLASHINFER_SAMPLER": "0", "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK": "1", "PYTHONUNBUFFERED": "1",
     "TOKENIZERS_PARALLELISM": "false", "VLLM_HOST_IP": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo",
-    "NCCL_SOCKET_IFNAME": "lo", "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    "NCCL_SOCKET_IFNAME": "lo", "VLLM_WORKER_MULTIPROC_METHOD": "spawn", "USER": "someone",
 }  # fmt: skip
-FACTS = """
-import importlib.metadata, json, platform, sys, torch, vllm, vllm._custom_ops, vllm.v1.engine.llm_engine, transformers
-import vllm.v1.worker.gpu_worker, vllm.entrypoints.openai.api_server, vllm.model_executor.models.gemma4
-import vllm.model_executor.warmup.kernel_warmup, torch._inductor.compile_fx, triton, tvm_ffi
-from precast import loader
-versions = {n: importlib.metadata.version(n) for n in ("vllm", "torch", "triton", "apache-tvm-ffi", "precast-loader")}
+FACTS = {
+    "vllm": """
+import vllm, vllm._custom_ops, vllm.v1.engine.llm_engine, vllm.v1.worker.gpu_worker, vllm.model_executor.models.gemma4
+import vllm.entrypoints.openai.api_server, vllm.model_executor.warmup.kernel_warmup, torch._inductor.compile_fx
+""",
+    "sglang": """
+import sglang.srt.entrypoints.engine, sglang.srt.managers.scheduler, sglang.srt.models.llama, torch._inductor.compile_fx
+""",
+}
+VERSIONS = """
+import importlib.metadata, json, platform, sys, torch, transformers, triton, tvm_ffi
+names = (sys.argv[1], "torch", "triton", "apache-tvm-ffi", "precast-loader")
+versions = {name: importlib.metadata.version(name) for name in names}
 gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none"
-print(json.dumps({"gpu": gpu, "python": platform.python_version(), **versions, "operators": len(loader.ops())}))
+print(json.dumps({"gpu": gpu, "python": platform.python_version(), **versions}))
 """
 COMPILER = "import cutlass, cutlass.cute; print(json.dumps({'nvidia-cutlass-dsl': cutlass.__version__}))"
 
@@ -57,21 +65,34 @@ class Machine:
         self.site = self.top / "venv" / "lib" / "python3.12" / "site-packages"
         self.results, self.logs = self.top / "results", self.top / "logs"
 
+    @property
+    def engine(self) -> str:
+        """The engine whose environment it is."""
+        return "vllm" if (self.site / "vllm").exists() else "sglang"
+
     def environment(self, cell: Cell, gpu: int = 0) -> dict[str, str]:
         """The variables of a cell."""
         home = self.top / "caches" / cell.caches
         taken = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "LANG")
         variables = {name: os.environ[name] for name in taken if name in os.environ} | QUIET
         variables |= {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "FLASHINFER_WORKSPACE_BASE", "TMPDIR")}
-        variables |= {f"{name}_DIR": str(home / name) for name in ("TRITON_CACHE", "TORCHINDUCTOR_CACHE")}
-        variables |= {"VLLM_CACHE_ROOT": str(home / "vllm"), "EVENTS": str(self.events(cell))}
-        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(cell.process != "one"))
-        variables |= {"START": str(time.time()), "CUDA_VISIBLE_DEVICES": str(gpu)}
+        if cell.bare:
+            variables["PATH"] = str(self.top / "without_compilers")
+        else:
+            variables |= {f"{name}_DIR": str(home / name) for name in ("TRITON_CACHE", "TORCHINDUCTOR_CACHE")}
+            variables["VLLM_CACHE_ROOT"] = str(home / "vllm")
+        variables |= {
+            "EVENTS": str(self.events(cell)),
+            "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(cell.process != "one")),
+        }
+        variables |= {"START": str(time.time()), "CUDA_VISIBLE_DEVICES": str(gpu), "PRECAST_CUDA": "13"}
+        path = [self.top / "tools"] if cell.makes else []
         if cell.compiler:
-            variables["PYTHONPATH"] = f"{self.top}/dsl:{self.top}/dsl/nvidia_cutlass_dsl/dsl_packages"
+            path += [self.top / "dsl", self.top / "dsl" / "nvidia_cutlass_dsl" / "dsl_packages"]
         if cell.attached:
-            variables |= {"PRECAST_ATTACH": "vllm,quack,flashinfer", "PRECAST_ATTACH_MODE": "frozen"}
-        return variables
+            variables |= {"PRECAST_ATTACH": f"{cell.engine},quack,flashinfer", "PRECAST_ATTACH_MODE": "frozen"}
+            path.append(self.top / cell.wheel)
+        return variables | {"PYTHONPATH": ":".join(map(str, path))}
 
     def events(self, cell: Cell) -> Path:
         """The file to which the processes of a cell append what happens."""
@@ -94,7 +115,8 @@ class Machine:
         subprocess.run(compile_all, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         print(f"set up in {time.time() - began:.0f} s", flush=True)
         self.logs.mkdir(exist_ok=True)
-        facts = self.ask(FACTS, CELLS[0]) | self.ask(f"import json; {COMPILER}", CELLS[0])
+        hide_compilers(self.top / "without_compilers")
+        facts = self.ask(FACTS[self.engine] + VERSIONS, CELLS[0]) | self.ask(f"import json; {COMPILER}", CELLS[0])
         (self.top / "machine.json").write_text(json.dumps(facts))
         self.results.mkdir()
         print(f"set up and imported in {time.time() - began:.0f} s:", facts, flush=True)
@@ -103,7 +125,7 @@ class Machine:
         """What a program in a cell's environment prints."""
         environment = self.environment(cell)
         Path(environment["HOME"]).mkdir(parents=True, exist_ok=True)
-        program = [self.python, "-c", code]
+        program = [self.python, "-c", code, self.engine]
         done = subprocess.run(program, env=environment, cwd=self.logs, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -120,21 +142,33 @@ class Machine:
         limit = 2 * cell.seconds + 60
         words = ["-m", "vllm.entrypoints.cli.main", "serve", model, *SERVER]
         if cell.process != "server":
-            words = [str(HERE / "engine.py"), str(written), model, *(["--graph"] if cell.graph else [])]
+            program = "engine.py" if cell.engine == "vllm" else f"engine_{cell.engine}.py"
+            words = [str(HERE / program), str(written), model, *(["--graph"] if cell.graph else [])]
             words += ["--option", cell.option] if cell.option else []
+        if cell.makes:
+            words = [str(HERE / "recorded.py"), str(self.top), cell.makes, *words]
+        if cell.user:
+            events.touch()
+            written.touch()
+            for path in (home, events, written):
+                os.chown(path, cell.user, cell.user)
         with (self.logs / f"{cell.name}.log").open("w") as log:
             began = time.time()
             program = [self.python, *words]
             # Not in a checkout of precast: transformers would import its folder kernels.
             process = subprocess.Popen(
-                program, env=environment, cwd=self.logs, stdout=log, stderr=log, start_new_session=True
-            )
+                program, env=environment, cwd=self.logs, stdout=log, stderr=log, start_new_session=True,
+                user=cell.user or None, group=cell.user or None, extra_groups=[] if cell.user else None,
+            )  # fmt: skip
             try:
                 if cell.process == "server":
                     result = ask_server(process, began, limit, model)
                 else:
                     process.wait(limit)
-                    result = json.loads(written.read_text()) if written.exists() else {"failed": "left no result"}
+                    text = written.read_text() if written.exists() else ""
+                    result = json.loads(text) if text else {"failed": "left no result"}
+                    if process.returncode:
+                        result.setdefault("failed", f"exit status {process.returncode}")
             except subprocess.TimeoutExpired:
                 result = {"failed": f"stopped after {limit} s"}
             finally:
@@ -174,6 +208,19 @@ def ask_server(process: subprocess.Popen[bytes], began: float, limit: float, mod
             return {"failed": f"no answer: {error}", "marks": marks}
         marks[mark] = round(time.time() - began, 2)
     return {"marks": marks, "texts": texts}
+
+
+COMPILERS = re.compile(r"((.*-)?(gcc|g\+\+|cc|c\+\+|cpp|ld|as|clang|clang\+\+)(-[\d.]+)?|nvcc|ptxas|cicc|nvlink|ninja)")
+
+
+def hide_compilers(folder: Path) -> None:
+    """Make a folder of links to all programs on PATH but compilers, assemblers and linkers."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(":"):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = folder / program.name
+            if not COMPILERS.fullmatch(program.name) and not link.is_symlink():
+                link.symlink_to(program)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -216,7 +263,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no cell that would end later")
     parser.add_argument("--out", type=Path, help="a folder that gets the archive of results and logs")
     parser.add_argument("--gpus", type=int, default=1, help="how many cells run side by side")
-    parser.add_argument("--cells", nargs="*", default=[], help="only those whose names have one of these texts in them")
+    parser.add_argument("--cells", nargs="*", default=[], help="only those whose names one of these patterns finds")
     given = parser.parse_args()
     machine = Machine(given.top)
     if not machine.results.exists():
@@ -224,8 +271,8 @@ def main() -> int:
     run = Run(machine, time.time() + given.seconds, given.out)
     done = [json.loads(path.read_text())["cell"] for path in machine.results.iterdir()]
     chains: dict[str, list[Cell]] = {}
-    for cell in left(done, given.cells):
-        chains.setdefault(cell.caches, []).append(cell)
+    for cell in left(done, given.cells, machine.engine):
+        chains.setdefault(cell.chain, []).append(cell)
     for number in range(given.gpus):
         run.free.put(number)
     longest = sorted(chains.values(), key=lambda chain: -sum(cell.seconds for cell in chain))
@@ -235,7 +282,7 @@ def main() -> int:
 
 
 class Run:
-    """A run of cells: those of a chain share caches and follow one another on one of the free GPUs."""
+    """A run of cells: those of a chain follow one another on one of the free GPUs."""
 
     def __init__(self, machine: Machine, until: float, out: Path | None) -> None:
         self.machine, self.until, self.out = machine, until, out

@@ -1,4 +1,4 @@
-"""Which files of vLLM's environment travel to a Hopper GPU, whose own torch has most of NVIDIA's libraries."""
+"""Which files of an engine's environment travel to a Hopper GPU, whose own torch has most of NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ UNUSED = any_of(r"""
     nvidia cudnn nccl nccl4py[\w.-]* nccl_extensions[\w.-]*
     tilelang tilelang-[\w.-]+ tokenspeed[\w.-]* z3 z3_solver[\w.-]* fastsafetensors[\w.-]* instanttensor[\w.-]*
     cv2 opencv[\w.-]* PyNvVideoCodec pynvvideocodec[\w.-]* torchcodec[\w.-]*
-    grpc grpcio[\w.-]* hf_xet[\w.-]* pycountry[\w.-]* supervisor[\w.-]* sentry_sdk[\w.-]* rignore[\w.-]*
+    grpc grpcio[\w.-]* hf_xet[\w.-]* supervisor[\w.-]* sentry_sdk[\w.-]* rignore[\w.-]*
+    pyarrow[\w.-]* datasets[\w.-]* pandas[\w.-]* modelscope[\w.-]* timm[\w.-]* lxml[\w.-]*
+    deepseek_recipe[\w.-]* tml_renderers[\w.-]* flash_mla[\w.-]* nvshmem[\w.-]*
     fastapi_cloud_cli pip bin include samples benchmarks build_backend\.py build_utils\.py example\.py _virtualenv\..*
 """)
 
@@ -39,6 +41,7 @@ LEFT = any_of(r"""
     ^triton/backends/nvidia/(lib/cupti|bin/(ptxas-blackwell|nvdisasm|cuobjdump)|include/)
     ^vllm/(vllm-rs|_deepselect_C|_qutlass_C|third_party/(fmha_sm100/cutlass|deep_gemm/include))
     ^cuda/tile/ ^numba/cuda/tests/ ^mistral_common/data/(?!.*\.py$)
+    ^sgl_kernel/sm100 ^sglang/multimodal_gen/
     ^nvidia_cutlass_dsl/(cu12/|dsl_packages/cutlass/_mlir/_mlir_libs/_cutlass_ir\.cu12)
 """)
 
@@ -46,7 +49,7 @@ LEFT = any_of(r"""
 READ = any_of(r"""
     ^torch/((testing|utils|_inductor/codegen)/|bin/torch_shm_manager$)
     ^triton/.*\.c$ ^triton/backends/nvidia/(include/cuda\.h$|lib/(?!cupti))
-    ^(flashinfer/data|vllm/benchmarks|tvm_ffi|nvtx|torchgen)/
+    ^(flashinfer/data|vllm/benchmarks|tvm_ffi|nvtx|torchgen|sglang/kernels)/ /libcuda_dialect_runtime_static\.a$
 """)
 
 COMPILER = "nvidia_cutlass_dsl"
@@ -91,6 +94,7 @@ def content(path: Path) -> bytes | bytearray:
             data = bytearray(Path(stripped.name).read_bytes())
     else:
         data = bytearray(path.read_bytes())
-    # vLLM imports FlashAttention-2's module and launches nothing of it on Hopper, where it takes 3 or 4.
-    blank(data, ARCH, everything="_vllm_fa2_C" in path.name)
+    # vLLM imports FlashAttention-2's module and launches nothing of it on Hopper, where it takes 3 or 4. SGLang imports
+    # FlashAttention-3's, and here is told to take 4.
+    blank(data, ARCH, everything=path.name.startswith(("_vllm_fa2_C", "flash_ops")))
     return data

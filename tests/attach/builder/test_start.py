@@ -61,6 +61,20 @@ def test_a_start_is_recorded_and_checked(engine: list[str]) -> None:
     assert done.exit_code == 0 and "nothing was compiled: 4 files of 1 companion" in done.output, done.output
 
 
+def test_a_pickled_graph_names_its_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickle has the length of each text before it, so that only a path of the same length can take its place."""
+    monkeypatch.chdir(tmp_path)
+    Path("engine.py").write_text(
+        "import os, pathlib, pickle; root = pathlib.Path(os.environ['VLLM_CACHE_ROOT'])\n"
+        "graph = root / 'rank_0' / 'model'; graph.parent.mkdir(exist_ok=True)\n"
+        "if graph.exists(): assert pickle.loads(graph.read_bytes()) == [str(graph), 8]\n"
+        "else: graph.write_bytes(pickle.dumps([str(graph), 8]))\n"
+    )
+    for words in (["record", "-o", "cache"], ["check", "cache"]):
+        done = start(*words, "--", sys.executable, "engine.py")
+        assert done.exit_code == 0, done.output
+
+
 def test_what_is_compiled_all_the_same_is_listed(engine: list[str]) -> None:
     start("record", "-o", "cache", "--", *engine, "A")
     done = start("check", "cache", "--", *engine, "A", "B")

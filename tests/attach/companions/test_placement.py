@@ -52,6 +52,10 @@ def test_files_are_where_their_owner_looks(cache: Cache, tmp_path: Path) -> None
     assert "3 files" in str(placement)
 
 
+def test_a_folder_with_a_long_path_is_refused(cache: Cache, tmp_path: Path) -> None:
+    assert "set PRECAST_COMPANIONS to a folder with a shorter path" in reason(placed(cache, tmp_path / ("r" * 150)))
+
+
 def test_a_second_start_writes_nothing(cache: Cache, tmp_path: Path) -> None:
     first = placed(cache, tmp_path / ROOT)
     times = [path.stat().st_mtime_ns for path in sorted((tmp_path / ROOT).rglob("*"))]

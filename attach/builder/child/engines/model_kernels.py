@@ -63,9 +63,9 @@ def say(text: str) -> None:
 def step(what: str) -> Iterator[None]:
     """One step of an enumeration. If it fails, its kernels are not enumerated, and the reason is printed once.
 
-    >>> with step("the router's kernels"):
+    >>> with step("the router's kernels"):  # doctest: +ELLIPSIS
     ...     raise ValueError("no layers")
-    precast: not enumerated: the router's kernels (ValueError: no layers)
+    precast: not enumerated: the router's kernels (ValueError: no layers, at <...>:2)
     """
     try:
         yield
@@ -82,9 +82,11 @@ def not_enumerated(what: str, error: Exception) -> None:
         return
     _FAILED[what] = None
     lines = str(error).strip().splitlines()
-    frames = traceback.extract_tb(error.__traceback__)
-    text = lines[0] if lines else f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no reason"
-    say(f"not enumerated: {what} ({type(error).__name__}: {text[:300]})")
+    text = lines[0][:300] if lines else "no message"
+    # The engine's own line says more than torch's, in which most errors of tensors without memory are raised.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/torch/" not in frame.filename]
+    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    say(f"not enumerated: {what} ({type(error).__name__}: {text}{place})")
 
 
 def operator_failed(name: str, error: Exception) -> None:
