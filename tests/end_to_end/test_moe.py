@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.contract.format.config import complete
-from tests.helpers.builds import kept_store, succeeded
+from tests.helpers.planned_cache import planned_cache
 
 ROOT = Path(__file__).parents[2]
 functional = torch.nn.functional
@@ -92,22 +91,9 @@ def test_the_side_in_torch_computes_the_same(moe: ModuleType, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_it_finds_every_kernel_in_a_cache_of_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the manifest what one model takes, in bfloat16, and one variant of each."""
-    manifest = yaml.safe_load((ROOT / "manifests" / "moe.yaml").read_text())
-    manifest.pop("tuning", None)  # what was measured says nothing of so few variants
-    wanted = {"dtype": "bfloat16", "experts": 32, "hidden": 7168, "layout": "contiguous"}
-    first: dict[tuple[str, str], Any] = {}
-    for entry in manifest["kernels"]:
-        lists = {key: value if isinstance(value, list) else [value] for key, value in entry["config"].items()}
-        if all(wanted[key] in lists[key] for key in wanted.keys() & lists) and "masked" not in entry["kernel"]:
-            config = {key: wanted.get(key, values[0]) for key, values in lists.items()}
-            tuned = {key: value[:1] for key, value in entry.get("tuned", {}).items()}
-            one = {"kernel": entry["kernel"], "targets": ["sm_90a"], "config": config, "tuned": tuned}
-            first.setdefault((entry["kernel"], str(config.get("activation"))), one)
-    entries = list(first.values())
-    (tmp_path / "one.yaml").write_text(yaml.safe_dump({**manifest, "kernels": entries}))
-    succeeded("build", tmp_path / "one.yaml", "-o", tmp_path / "cache", "--store", kept_store(), "-j", 1)
-    monkeypatch.setenv("PRECAST_CACHE_PATH", str(tmp_path / "cache"))
+    """What its manifest lists is found. tests/kernels compile these kernels; here one small library stands for all."""
+    cache = planned_cache(ROOT / "manifests" / "moe.yaml", "sm_90a", tmp_path)
+    monkeypatch.setenv("PRECAST_CACHE_PATH", str(cache))
     asked = [sys.executable, str(ROOT / "examples" / "moe.py"), "--dry-run", "--target", "sm_90a", "--no-float8"]
     asked += ["--models", "deepseek-v3", "--tokens", "1", "700"]
     ran = subprocess.run(asked, capture_output=True, text=True, timeout=120)

@@ -68,7 +68,7 @@ def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", sorted({*LIBRARIES} - {"quack"}))  # docs/attach.md, which is run, has quack's
 def test_a_warm_up_asks_its_library_for_kernels(
     library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,9 @@ Torch is linked from the environment of the tests where an extra asks for it: to
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +25,16 @@ def wheels(folder: Path) -> dict[str, Path]:
     return {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
 
 
-def make(folder: Path, requirements: list[str]) -> Path:
-    """Install requirements into a new environment, at the pinned versions; the folder with its programs."""
+def make(folder: Path, requirements: list[str], base: Path | None = None) -> Path:
+    """Install requirements into a new environment, at the pinned versions; the folder with its programs.
+
+    With a ``base``, the programs of another environment, it begins with what is installed there, with its byte code.
+    """
     uv = Path(sys.executable).with_name("uv")
-    run([uv, "venv", "-q", "--python", sys.executable, folder])
+    if base is None:
+        run([uv, "venv", "-q", "--relocatable", "--python", sys.executable, folder])
+    else:
+        shutil.copytree(base.parent, folder, symlinks=True, copy_function=os.link)
     (without := folder / "without-torch.txt").write_text("torch; python_version < '3'\n")
     install = [uv, "pip", "install", "-q", "--python", folder / "bin" / "python", "-c", ROOT / "constraints.txt"]
     run([*install, "--override", without, "pip", *requirements])

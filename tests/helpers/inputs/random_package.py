@@ -17,10 +17,14 @@ IMPORTING = (("a", READ), ("b", LAZY), ("c", TRIED))
 
 
 class RandomPackage:
-    """``pk`` has three kernels that import each other's helpers; ``ways`` has a kernel for each way of reading."""
+    """``pk`` has three kernels that import each other's helpers; ``ways`` has a kernel for each way of reading.
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    The seed chooses the ways, at ``most`` so many.
+    """
+
+    def __init__(self, folder: Path, seed: int, most: int) -> None:
         self.folder, self.random = folder, random.Random(seed)
+        self.ways = {name: WAYS[name] for name in self.random.sample(sorted(WAYS), min(most, len(WAYS)))}
         self.constants = dict.fromkeys(("a", "b", "c"), 1)
         self.uses: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"]}
         self.data, self.shadow = 1, False
@@ -28,7 +32,7 @@ class RandomPackage:
             (folder / name).mkdir(parents=True)
             (folder / name / "__init__.py").write_text("")
         (folder / "adding.py").write_text(HEAD)
-        for name, way in WAYS.items():
+        for name, way in self.ways.items():
             (folder / "ways" / f"{name}.py").write_text(WAY_HEAD + way.code)
             way.edit(folder / "ways", self.random)
         self.manifest = self._manifest()
@@ -51,9 +55,9 @@ class RandomPackage:
     def edit(self) -> str:
         """Make a random edit, and return what it was."""
         kinds = ["constant", "data", "use", "shadow", "touch", "restore"]
-        kind = self.random.choice([*kinds, *WAYS])
-        if kind in WAYS:
-            WAYS[kind].edit(self.folder / "ways", self.random)
+        kind = self.random.choice([*kinds, *self.ways])
+        if kind in self.ways:
+            self.ways[kind].edit(self.folder / "ways", self.random)
         elif kind == "constant":
             self.constants[self.random.choice("abc")] = self.random.randrange(1, 5)
         elif kind == "data":
@@ -71,7 +75,7 @@ class RandomPackage:
     def _manifest(self) -> Path:
         declared = ("files: pk/data.txt", "files: pk/c.py", "")
         sources = {f"pk.k{n}:make{n}": ([1], inputs) for n, inputs in enumerate(declared)}
-        sources |= {f"ways.{name}:make_{name}": (VALUES[name], way.declared) for name, way in WAYS.items()}
+        sources |= {f"ways.{name}:make_{name}": (VALUES[name], way.declared) for name, way in self.ways.items()}
         entries = "".join(
             f"  - {{compile: '{source}', op: user.{source.partition(':')[2]}, config: {{n: {values}}},"
             f" inputs: {{{declared}}}, skip_unsupported: true}}\n"
