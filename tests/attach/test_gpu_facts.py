@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from precast.loader.contract.format.target import Capability
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
-from tests.helpers.attached import write_library
+from tests.helpers.attached import run_forked, write_library
 from tests.helpers.builds import HEAD, precast
 from tests.helpers.resolutions import HERE
 
@@ -94,8 +91,7 @@ def on_gpu(cache: Path, **facts: int) -> tuple[Any, str]:
 
 
 def test_a_recording_of_one_rank_is_one_kernel_that_serves_all_ranks(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "PRECAST_CACHE_PATH": str(folder / "cache")}
-    done = subprocess.run([sys.executable, "-c", SERVE], env=environment, capture_output=True, text=True, check=False)
+    done = run_forked(SERVE, path=[folder / "site"], cache=folder / "cache")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [True] * 8
 

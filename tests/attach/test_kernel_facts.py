@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from precast.loader.resolve.cache import Cache
-from tests.helpers.attached import write_library
+from tests.helpers.attached import run_forked, write_library
 from tests.helpers.builds import HEAD, precast
 
 pytest.importorskip("torch")
@@ -216,16 +214,8 @@ def served(
     shop: Path, variables: Mapping[str, str], *, site: Path | None = None, scale: str = "None", change: str = ""
 ) -> list[str]:
     """Whether the kernel was served, and the error."""
-    environment = {
-        **os.environ, "PYTHONPATH": str(site or shop / "site"), "PRECAST_CACHE_PATH": str(shop / "cache"), **variables,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", SERVE.replace("SCALE", scale).replace("CHANGE", change)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    code = SERVE.replace("SCALE", scale).replace("CHANGE", change)
+    done = run_forked(code, path=[site or shop / "site"], cache=shop / "cache", **variables)
     assert done.returncode == 0, done.stderr
     answer: list[str] = json.loads(done.stdout.splitlines()[-1])
     return answer

@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOU
 from precast.loader.contract.format.config import Key, to_value
 from precast.loader.contract.format.several_objects import numbered
 from tests.helpers.caches import CacheWriter, Native, artifact
+from tests.helpers.forks.forked_process import run_code
 
 PACKAGE = "minilib"
+TORCH = ("torch", "numpy")
+TORCH_AND_DSL = (*TORCH, "cutlass.cute.runtime")
 MINE = Library(name="mine", distribution=PACKAGE, package=PACKAGE, seams=())
 
 
@@ -86,18 +89,30 @@ def run(
     *words: str | Path, path: Iterable[Path] = (), cwd: Path | None = None, cache: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """A child Python with these folders on its path, and these caches."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, path)),
-        "PRECAST_CACHE_PATH": str(cache or ""),
-        **more,
-    }
+    environment = _environment(path, cache, more)
     return subprocess.run(
         [sys.executable, *map(str, words)], env=environment, cwd=cwd, capture_output=True, text=True, check=False
     )
 
 
-def passes(code: str, *, path: Iterable[Path] = (), cache: Path | None = None) -> None:
-    """Run code, whose assertions must hold, in a child."""
-    done = run("-c", code, path=path, cache=cache)
+def run_forked(
+    code: str,
+    imported: Sequence[str] = TORCH_AND_DSL,
+    *,
+    path: Iterable[Path] = (),
+    cache: Path | None = None,
+    **more: str,
+) -> subprocess.CompletedProcess[str]:
+    """What ``run("-c", code)`` does, by a fork of a process that has imported these modules: they take seconds."""
+    return run_code([code], _environment(path, cache, more), imported)
+
+
+def _environment(path: Iterable[Path], cache: Path | None, more: Mapping[str, str]) -> dict[str, str]:
+    folders = os.pathsep.join(map(str, path))
+    return {**os.environ, "PYTHONPATH": folders, "PRECAST_CACHE_PATH": str(cache or ""), **more}
+
+
+def passes(code: str, *, path: Iterable[Path] = (), cache: Path | None = None, imported: Sequence[str] = ()) -> None:
+    """Run code, whose assertions must hold, in a child, which may be a fork of one that has imported these modules."""
+    done = run_forked(code, imported, path=path, cache=cache) if imported else run("-c", code, path=path, cache=cache)
     assert done.returncode == 0, done.stderr[-3000:]

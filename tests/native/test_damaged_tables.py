@@ -358,7 +358,7 @@ def test_a_damaged_host_program(libprecast: LibprecastReader, native: Native, cu
     for length in range(0, len(words), 7):
         assert ask(words[:length], GOOD) == LOAD_ERROR
     extremes = (0, 1, -1, 7, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63), 255, 256)
-    for _ in range(1500):
+    for _ in range(700):
         code = bytearray(words)
         for _ in range(chance.randrange(1, 3)):
             place = 8 * chance.randrange(len(words) // 8)

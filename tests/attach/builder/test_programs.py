@@ -19,7 +19,7 @@ from precast.attach.builder.recorded_manifest import read_recorded_manifest
 from precast.build.disk.memo import Memo
 from precast.build.errors import ManifestError
 from precast.build.gpu.profile import Profiles
-from precast.build.plan.manifest import parse_manifest, read_manifest
+from precast.build.plan.manifest import Entry, parse_manifest, read_manifest
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast
 
@@ -279,17 +279,18 @@ def test_a_script_asks_for_what_precast_record_records(tmp_path: Path) -> None:
         "y = quack.softmax(x)\ny.backward(torch.empty_like(y))\n"
     )
     x = "x: {dtype: bfloat16, shape: [64, 4096], requires_grad: true}"
-    path, recorded, store = tmp_path / "mine.yaml", tmp_path / "recorded.yaml", tmp_path / "store"
-    made = precast(store, "record", "-t", "sm_90a", "-o", recorded, "--", tmp_path / "ask.py")
+    path, recorded = tmp_path / "mine.yaml", tmp_path / "recorded.yaml"
+    made = precast(tmp_path / "store", "record", "-t", "sm_90a", "-o", recorded, "--", tmp_path / "ask.py")
     assert made.returncode == 0, made.stderr
-    plans = []
-    for text in (
-        recorded.read_text(), f"{HEAD}  - script: ask.py\n",
-        f'{HEAD}  - {{call: "quack:softmax", with: {{{x}}}, backward: true}}\n',
-    ):  # fmt: skip
-        path.write_text(text)
-        done = precast(store, "plan", path, "--json")
-        assert done.returncode == 0, done.stderr
-        variants = json.loads(done.stdout)["variants"]
-        plans.append([{**variant, "location": ""} for variant in variants])
-    assert len(plans[0]) == 2 and plans[0] == plans[1] == plans[2]
+    call = f'{{call: "quack:softmax", with: {{{x}}}, backward: true, env: {{APART: "1"}}}}'  # kernels of its own
+    path.write_text(f"{HEAD}  - script: ask.py\n  - {call}\n")
+    (mine,) = record_programs([read_manifest(path)], targets=(), profiles=Profiles.named([]), notes=None)
+    by_script, by_call = ([e for e in mine.entries if bool(e.env) == apart] for apart in (False, True))
+    expected = list(map(requested, read_manifest(recorded).entries))
+    assert len(expected) == 2 and list(map(requested, by_script)) == list(map(requested, by_call)) == expected
+
+
+def requested(entry: Entry) -> tuple[object, ...]:
+    """What an entry has of a recording."""
+    values = ({name: node.plain() for name, node in some.items()} for some in (entry.config, entry.tuned))
+    return entry.source, entry.targets, *values

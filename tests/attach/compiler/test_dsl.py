@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 
 import pytest
+
+from tests.helpers.attached import TORCH_AND_DSL
+from tests.helpers.forks.forked_process import run_code
 
 COUNT = """
 import sys
@@ -30,5 +32,6 @@ for arguments in ((2,), (64,), (2, "a stream")):
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "first"), [("serve", "23"), ("frozen", "23"), ("record", "the DSL")])
 def test_the_driver_counts_clusters_so_that_nothing_is_compiled_for_it(mode: str, first: str) -> None:
-    done = subprocess.run([sys.executable, "-c", COUNT, mode], capture_output=True, text=True, check=True)
+    done = run_code([COUNT, mode], os.environ, TORCH_AND_DSL)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [first, "the DSL", "the DSL"]

@@ -151,16 +151,40 @@ assert cutedsl_utils.runtime_available() is False
 """
 
 
+SEAMS = """
+from precast.loader.attach import KernelMissing
+
+def missing(call, *texts):
+    try: call()
+    except KernelMissing as error: assert all(text in str(error) for text in texts), error
+    else: raise AssertionError(texts)
+
+assert type(attention._flash_attn_fwd.compile_cache).__name__ == "CachedMapping"
+hooked = rmsnorm._get_compiled_rmsnorm_kernel
+some = [1] * len(__import__("inspect").signature(hooked).parameters)
+missing(lambda: hooked(*some), "no cache holds attach.flashinfer.")
+from quack.cache.jit import jit_cache
+assert jit_cache.__wrapped__ is not None
+from quack.softmax import Softmax
+from quack.cute_dsl_utils import torch2cute_dtype_map
+BFloat16 = torch2cute_dtype_map[torch.bfloat16]
+missing(lambda: Softmax.compile(BFloat16, BFloat16, 64), "$cutlass:BFloat16", "N: 64", "no cache")
+assert not [name for name in sys.modules if name.partition(".")[0] == "cutlass"]
+"""
+
+
 @pytest.mark.slow
 def test_torch_is_told_no_after_the_attached_libraries_are_imported(packages: Path) -> None:
+    """They are imported without the DSL, with the seams in place."""
     pytest.importorskip("torch._native.cutedsl_utils")
     pytest.importorskip("quack")
     without_dsl(f"""
-attach(["quack", "flash_attention", "flashinfer"], without_compiler=True)
-import quack, flash_attn.cute.interface, flashinfer.norm
+attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
+import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
 {TORCH}
 from flashinfer.cute_dsl.availability import is_cute_dsl_available, is_rubin_cute_dsl_available
 assert is_cute_dsl_available() and is_rubin_cute_dsl_available() and flashinfer.gemm.gemm_base.CUTE_DSL_AVAILABLE
+{SEAMS}
 """, packages)  # fmt: skip
 
 
@@ -195,6 +219,9 @@ torch.testing.assert_close(layer(*given), layer._torchdynamo_orig_callable(*give
 """,
         packages,
         TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
+        TORCHINDUCTOR_COMPILE_THREADS="1",
+        TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS="0",
+        TORCHINDUCTOR_VEC_ISA_OK="0",
     )
     assert list(tmp_path.rglob("*.py"))
 

@@ -163,25 +163,6 @@ assert attach().libraries == {{}}
 """)
 
 
-@pytest.mark.slow
-def test_the_libraries_are_imported_without_the_dsl(tmp_path: Path) -> None:
-    without_dsl("""
-attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
-import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
-from quack.cache.jit import jit_cache
-assert type(attention._flash_attn_fwd.compile_cache).__name__ == "CachedMapping"
-hooked = rmsnorm._get_compiled_rmsnorm_kernel
-some = [1] * len(__import__("inspect").signature(hooked).parameters)
-raises(attach.KernelMissing, lambda: hooked(*some), "no cache holds attach.flashinfer.")
-assert jit_cache.__wrapped__ is not None
-from quack.softmax import Softmax
-from quack.cute_dsl_utils import torch2cute_dtype_map
-BFloat16 = torch2cute_dtype_map[__import__("torch").bfloat16]
-raises(attach.KernelMissing, lambda: Softmax.compile(BFloat16, BFloat16, 64), "$cutlass:BFloat16", "N: 64", "no cache")
-assert not [name for name in sys.modules if name.partition(".")[0] == "cutlass"]
-""")
-
-
 NAMES = """
 from precast.attach.recordings.keys import encode
 from cutlass.cute.nvgpu import OperandMajorMode, tcgen05, warpgroup

@@ -65,7 +65,7 @@ assert decorated.constant() == 5 and decorated.tracing is False and decorated.LI
 assert torch._dynamo.config.recompile_limit == 77
 assert not executed()
 """
-    passes(ATTACHED + code, path=[site])
+    passes(ATTACHED + code, path=[site], imported=["torch"])
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ assert compiling and y.tolist() == [2, 2, 2] and executed()
 assert torch.compile is original
 assert torch._dynamo.config.recompile_limit == 77 and torch._dynamo.config is sys.modules["torch._dynamo.config"]
 """
-    passes(ATTACHED + code, path=[site])
+    passes(ATTACHED + code, path=[site], imported=["torch"])
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ else:
     raise AssertionError("the disabled function was traced")
 assert decorated.constant._dynamo_marked_constant
 """
-    passes(ATTACHED + code, path=[site])
+    passes(ATTACHED + code, path=[site], imported=["torch"])
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_a_program_that_compiles_inlines_what_the_library_has_compiled(site: Pat
 y, compiling = torch.compile(lambda x: decorated.compiled(x), backend="eager", fullgraph=True)(x)
 assert compiling and y.tolist() == [2, 2, 2]
 """
-    passes(ATTACHED + code, path=[site])
+    passes(ATTACHED + code, path=[site], imported=["torch"])
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ except Exception as error:
 else:
     raise AssertionError("it was accepted")
 """
-    passes(ATTACHED + code, path=[site])
+    passes(ATTACHED + code, path=[site], imported=["torch"])
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ assert torch.compile is original
 from minilib import decorated
 assert decorated.left_out._torchdynamo_disable and hasattr(decorated.compiled, "_torchdynamo_orig_callable")
 """
-    passes(code, path=[site])
+    passes(code, path=[site], imported=["torch._dynamo"])
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from precast.attach import Keyed, KeyedMethods
 from precast.loader.resolve.cache import Cache
-from tests.helpers.attached import run, write_library
+from tests.helpers.attached import TORCH, TORCH_AND_DSL, run_forked, write_library
 from tests.helpers.builds import HEAD, precast
 
 pytest.importorskip("torch")
@@ -161,7 +161,8 @@ def serve(
     """Run calls where the compiler is forbidden, or hidden from the process."""
     begin = SERVE.replace("ABSENT", str(absent))
     program = f"{hidden(shop) if absent else FORBID}\n{begin}\n{calls.replace('DEVICE', '3')}\n{code}"
-    return run("-c", program, path=[site or shop / "site"], cache=shop / "cache")
+    imported = TORCH if absent else TORCH_AND_DSL
+    return run_forked(program, imported, path=[site or shop / "site"], cache=shop / "cache")
 
 
 def hidden(shop: Path) -> str:
@@ -233,7 +234,7 @@ def test_a_method_that_is_gone_says_what_to_do(shop: Path) -> None:
         "attach([Library(name='mine', distribution='methody', package='methody', seams=(seam,))])\n"
         "import methody.kernels\n"
     )
-    done = run("-c", code, path=[shop / "site"])
+    done = run_forked(code, path=[shop / "site"])
     assert "methody.kernels has no Jit.gone: mine is declared for another version of methody" in done.stderr
 
 

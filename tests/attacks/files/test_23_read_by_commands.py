@@ -48,13 +48,20 @@ COMMANDS = {
     "push": lambda evil, good, out: ["push", evil, f"file://{out}"],
 }
 OF_THE_INDEX = ("list", "show", "report")  # which read no blob
+PARTS = ("index.json", "ops/scale.json", "blobs")
+# A pipe in every part for each command; the others where a command may copy them, and in every part for one command.
+CASES = [
+    (name, part, make)
+    for name in COMMANDS
+    for part in PARTS
+    for make in THINGS
+    if make is pipe or name == "list" or (part == "blobs" and name not in OF_THE_INDEX)
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", THINGS)
-@pytest.mark.parametrize("part", ["index.json", "ops/scale.json", "blobs"])
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_refuses_it(path: Path, tmp_path: Path, make: Callable[[Path], None], part: str, name: str) -> None:
+@pytest.mark.parametrize(("name", "part", "make"), CASES)
+def test_a_command_refuses_it(path: Path, tmp_path: Path, name: str, part: str, make: Callable[[Path], None]) -> None:
     good = demo(Native(tmp_path)).write(tmp_path / "good")
     place = path / part if part != "blobs" else min((path / "blobs").iterdir())
     place.unlink()

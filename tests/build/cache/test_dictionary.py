@@ -10,7 +10,7 @@ from precast.build.cache.compress import dictionary_of
 from precast.fetch.fetcher import fetch
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
-from tests.helpers.builds import manifest, module, precast
+from tests.helpers.builds import kept_store, manifest, module, precast
 from tests.helpers.packed_caches import Built, tree
 
 pytestmark = pytest.mark.usefixtures("without_torch")
@@ -20,7 +20,7 @@ def build(folder: Path, name: str, count: int, *options: object) -> Path:
     """A cache of so many variants."""
     module(folder, "mine", "def add(n: int):\n    return compile_add(n)\n")
     file = manifest(folder, {"mine:add": list(range(count))})
-    done = precast(folder / "store", "build", file, "-o", folder / name, "-j", 1, *options)
+    done = precast(kept_store(), "build", file, "-o", folder / name, "-j", 1, *options)
     assert done.returncode == 0, done.stderr
     return folder / name
 

@@ -82,7 +82,7 @@ def pausing(n: int):
     [
         ("emptying", EMPTYING, None),
         ("closing", CLOSING, 2),
-        ("opening", OPENING, 4),
+        ("opening", OPENING, 3),
         ("stopping", STOPPING, 2),
         ("pausing", PAUSING, 2),
     ],
@@ -94,8 +94,8 @@ def test_a_module_that_does_harm_costs_its_own_variants(
     scratch.mkdir()
     module(tmp_path, name, text)
     module(tmp_path, "fine", GOOD)
-    mine = manifest(tmp_path, {f"{name}:{name}": [1, 2], "fine:good": [1, 2]})
-    words = ("build", mine, "-o", tmp_path / "cache", "-j", 2, "--json", "--timeout", 20)
+    mine = manifest(tmp_path, {f"{name}:{name}": [1], "fine:good": [1, 2]})
+    words = ("build", mine, "-o", tmp_path / "cache", "-j", 2, "--json", "--timeout", 10)
     done = precast(tmp_path / "store", *words, TMPDIR=str(scratch))
     last = events(done)[-1]
     assert (tmp_path / "cache" / "index.json").exists(), done.stderr
@@ -103,4 +103,4 @@ def test_a_module_that_does_harm_costs_its_own_variants(
     assert built is None or last["built"] == built
     if name == "pausing":
         reason = "it was stopped by a signal for 5 s; the worker was ended"
-        assert [failed["reason"] for failed in last["failed"]] == [reason] * 2
+        assert [failed["reason"] for failed in last["failed"]] == [reason]

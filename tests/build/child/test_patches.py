@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def test_a_variant_has_the_same_bytes_alone_and_in_any_company(tmp_path: Path) -
         done = precast(tmp_path / name, "build", manifest(source, {f"{name}:{name}": [1]}), "-o", cache, **environment)
         assert done.returncode == 0, done.stderr
         alone |= blobs(cache)
-    for number, order in enumerate(itertools.permutations(names)):
+    for number, order in enumerate((names, names[::-1])):  # each before each other
         mine, cache = manifest(source, {f"{name}:{name}": [1] for name in order}), tmp_path / f"cache{number}"
         done = precast(tmp_path / f"store{number}", "build", mine, "-o", cache, "-j", 1, **environment)
         assert done.returncode == 0, done.stderr
@@ -114,7 +113,7 @@ def test_a_variant_sees_nothing_that_a_package_of_another_kernel_has_changed(tmp
         module(source, name, text)
     found = []
     for number, names in enumerate((["seeing"], ["early", "seeing"])):
-        mine = manifest(source, {f"{name}:{name}": [1, 2] for name in names})
+        mine = manifest(source, {f"{name}:{name}": [1] for name in names})
         done = precast(
             tmp_path / f"store{number}", "build", mine, "-o", tmp_path / f"cache{number}", "-j", 1, "--json",
             **environment,

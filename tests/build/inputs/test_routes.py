@@ -10,6 +10,7 @@ The kernel's module of a route sets ``VALUE``, which stands for what is compiled
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -33,9 +34,29 @@ def server() -> Iterator[Server]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[Server, Server]]:
+    """Two processes of other environments."""
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        made = []
+        for value in ("1", "2"):
+            patch.setenv("PRECAST_ROUTE", value)
+            patch.setenv("HOME", f"/home/{value}")
+            patch.setenv("XDG_CONFIG_HOME", f"/home/{value}")
+            made.append(stack.enter_context(serving()))
+        patch.undo()
+        yield made[0], made[1]
+
+
+@pytest.fixture(scope="module")
+def memo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is noted of the installed distributions, of which there are many."""
+    return tmp_path_factory.mktemp("memo")
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    made = Project(tmp_path)
+def project(tmp_path: Path, memo: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = Project(tmp_path, memo)
     monkeypatch.setattr(sys, "path", [*sys.path, str(made.site)])
     return made
 
@@ -86,17 +107,13 @@ def test_what_import_statements_name_is_exact(name: str, project: Project, serve
 
 
 @pytest.mark.parametrize("name", names(ALWAYS_THE_SAME))
-def test_the_surroundings_are_the_same(name: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_surroundings_are_the_same(name: str, project: Project, servers: tuple[Server, Server]) -> None:
     """In two processes of other environments, folders and machines."""
     project.write({"kernel.py": f"{HEAD}{ALWAYS_THE_SAME[name]}\n"})
     replies = []
-    for value in ("1", "2"):
-        monkeypatch.setenv("PRECAST_ROUTE", value)
-        monkeypatch.setenv("HOME", f"/home/{value}")
-        monkeypatch.setenv("XDG_CONFIG_HOME", f"/home/{value}")
-        os.utime(project.search / "kernel.py", (int(value), int(value)))
-        with serving() as started:
-            replies.append(project.run(started))
+    for number, server in enumerate(servers, 1):
+        os.utime(project.search / "kernel.py", (number, number))
+        replies.append(project.run(server))
     assert "error" not in replies[0] and replies[0] == replies[1]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from precast.build.inputs.closure import Closures, reads_of
+from precast.build.ipc import child_process
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
@@ -117,12 +118,19 @@ def test_a_process_without_an_answer_in_time_is_ended(start: Start) -> None:
     assert not Path(f"/proc/{child.pid}").exists()
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is ended when it was stopped for two seconds."""
+    monkeypatch.setattr(child_process, "_STOPPED_SECONDS", 2.0)
+
+
 @pytest.mark.slow
 def test_a_process_that_closes_its_pipe_and_stays_is_ended(start: Start) -> None:
     child = start()
+    child.ready()
     child.send(request("hides"))
-    with pytest.raises(ChildLost, match="no answer in 8 s; the child was ended"):
-        child.receive(8)
+    with pytest.raises(ChildLost, match="no answer in 2 s; the child was ended"):
+        child.receive(2)
     assert not Path(f"/proc/{child.pid}").exists()
 
 
@@ -134,24 +142,26 @@ def test_a_process_that_closes_its_descriptors_goes_on(start: Start) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("soon")
 def test_a_process_that_is_stopped_is_ended_within_seconds(start: Start) -> None:
     child = start()
     child.ready()
     os.kill(child.pid, signal.SIGSTOP)
     child.send(request("plain"))
     begun = time.monotonic()
-    with pytest.raises(ChildLost, match="it, or a process of it, was stopped by a signal for 8 s; the child was ended"):
+    with pytest.raises(ChildLost, match="it, or a process of it, was stopped by a signal for 2 s; the child was ended"):
         child.receive(600)
     assert time.monotonic() - begun < 60
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("soon")
 def test_a_process_that_waits_for_a_stopped_one_is_ended_within_seconds(start: Start) -> None:
     """As ``ctypes.util.find_library`` waits for ldconfig."""
     child = start()
     child.send(request("awaits"))
     begun = time.monotonic()
-    with pytest.raises(ChildLost, match="it, or a process of it, was stopped by a signal for 8 s; the child was ended"):
+    with pytest.raises(ChildLost, match="it, or a process of it, was stopped by a signal for 2 s; the child was ended"):
         child.receive(600)
     assert time.monotonic() - begun < 60
 

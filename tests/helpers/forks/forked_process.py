@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO
 
 from precast.build.ipc import child_process
@@ -40,6 +41,7 @@ _FORKED = {  # what is imported before each of them is forked
         (COMPILER,),
     ),
     "precast.attach.builder.child.program_main": (COMPILER, "torch._dynamo"),
+    "precast.measure.child.on_gpu.launch_main": ("torch", "precast.measure.child.on_gpu.launch_main"),
 }
 _start_process = child_process.start_process
 _servers: list[subprocess.Popen[bytes]] = []  # kept, since Popen warns where one is given up
@@ -85,24 +87,51 @@ def run(
     words: Sequence[object], environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run ``precast`` to its end. Its child processes are forked, too."""
+    modules = ("precast.cli.main", "precast.cli.make.build", "precast.cli.make.plan", __name__)
+    before = (f"{__name__}:fork_children",)
+    return _finish("precast.cli.main:run", words, ("-m", "precast.cli.main"), modules, environment, folder, before)
+
+
+def run_code(
+    words: Sequence[object], environment: Mapping[str, str], modules: Sequence[str], folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -c`` with these words to its end, in a process that has imported these modules before."""
+    return _finish(f"{__name__}:execute", words, ("-c",), (*modules, __name__), environment, folder)
+
+
+def execute() -> None:
+    """Run the code that is the first argument of this process, as its program."""
+    code, sys.argv[:] = sys.argv[1], ["-c", *sys.argv[2:]]
+    program = sys.modules["__main__"] = ModuleType("__main__")
+    exec(compile(code, "<string>", "exec"), vars(program))
+
+
+def _finish(
+    call: str,
+    words: Sequence[object],
+    started: Sequence[str],
+    modules: Sequence[str],
+    environment: Mapping[str, str] | None,
+    folder: Path | None,
+    before: tuple[str, ...] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run a process to its end: a fork that calls a function, or what Python is started with instead."""
     environment = os.environ if environment is None else environment
-    arguments = tuple(map(str, words))
     request = Request(
-        call="precast.cli.main:run",
-        arguments=arguments,
+        call=call,
+        arguments=tuple(map(str, words)),
         environment=dict(environment) | {_OWNER: _home()},
         folder=str(folder or Path.cwd()),
         descriptors=(0, 1, 2),
         new_session=False,
-        before=(f"{__name__}:fork_children",),
+        before=before,
     )
+    command = [sys.executable, *started, *request.arguments]
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        numbers = [file.fileno() for file in (nothing, output, errors)]
-        modules = ("precast.cli.main", "precast.cli.make.build", "precast.cli.make.plan", __name__)
         try:
+            numbers = [file.fileno() for file in (nothing, output, errors)]
             code = ForkedProcess(request, numbers, modules).wait(600)
         except NotServed:
-            command = [sys.executable, "-m", "precast.cli.main", *arguments]
             code = subprocess.run(
                 command, env=environment, cwd=folder, stdin=nothing, stdout=output, stderr=errors, timeout=600
             ).returncode
@@ -110,7 +139,7 @@ def run(
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read().decode())
-    return subprocess.CompletedProcess(["precast", *arguments], code, *texts)
+    return subprocess.CompletedProcess(command, code, *texts)
 
 
 def fork_children() -> None:

@@ -98,10 +98,10 @@ def serving() -> Iterator[Server]:
 class Project:
     """Folders of a user: ``search`` with ``kernel.py``, ``site`` with distributions, ``outside`` with anything else."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, memo: Path | None = None) -> None:
         self.folder = folder
         self.search, self.site, self.outside = map(self._make, ("search", "venv/site-packages", "outside"))
-        self.memo = Memo(self._make("memo"))
+        self.memo = Memo(memo or self._make("memo"))
         self.declared: tuple[str, ...] = ()
 
     def _make(self, name: str) -> Path:

@@ -46,11 +46,17 @@ MADE = {"function": "acme_launched:scale", "registered": False}
 THREADS = (32, 64, 128)
 
 
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Native:
+    """One driver for all tests, so that all processes that search its folder may be forked."""
+    made = Native(tmp_path_factory.mktemp("native"))
+    (made.folder / "libcuda.so.1").symlink_to(made.driver())
+    return made
+
+
 @pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
+def keys(tmp_path: Path, native: Native, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     """A cache of three variants, by their threads, on a machine whose driver knows one GPU."""
-    (tmp_path / "native").mkdir()
-    native = Native(tmp_path / "native")
     writer = demo(native)
     listed = writer.ops["scale"]
     first = listed.artifacts[0]
@@ -61,8 +67,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     writer.ops["scale"] = OpIndex.of(op="scale", keys=listed.keys, doc="", artifacts=tuple(rows))
     writer.write(tmp_path / "cache")
     (tmp_path / "acme_launched.py").write_text(AUTHOR)
-    (tmp_path / "native" / "libcuda.so.1").symlink_to(native.driver())
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "native"))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(native.folder))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
     return {int(str(row.config["threads"])): row.key for row in rows}
 
@@ -179,7 +184,8 @@ def test_what_no_longer_works_is_started_again(
 
     monkeypatch.setattr(module.Launches, "_start", counted)
     (tmp_path / "acme_launched.py").write_text(
-        AUTHOR + "\nimport sys\nsys.modules['__main__'].healthy = lambda: False\n"
+        AUTHOR + "\nimport sys\nfrom precast.measure.child.on_gpu import launch_main\n"
+        "launch_main.healthy = sys.modules['__main__'].healthy = lambda: False\n"
     )
     with Launches(tmp_path / "cache", 20.0) as launches:
         first = launches.timed("scale", keys[128], None)
@@ -195,7 +201,7 @@ def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
     with Launches(tmp_path / "cache", 20.0) as launches:
         (failed,) = launches.checks("scale", keys[128], seed=3, problem={"n": 9}, most=None)
         (ended,) = launches.checks("scale", keys[32], seed=3, problem={"n": 8}, most=None)
-        launches._seconds = 3.0
+        launches._seconds = 1.0
         (hung,) = launches.checks("scale", keys[64], seed=3, problem=None, most=None)
         launches._seconds = 20.0
         assert len(launches.timed("scale", keys[128], None)) == 3
@@ -203,7 +209,7 @@ def test_a_kernel_that_ends_its_process_or_hangs_is_wrong_and_ends_no_other(
     said = "it raised ValueError: n must be divisible by 8 (acme_launched.py:17: "
     assert (failed.fault or "").startswith(said) and failed.broke
     assert "SIGSEGV" in ended.fault and ended.problem == {"n": 8}
-    assert "no answer in 3 s" in hung.fault
+    assert "no answer in 1 s" in hung.fault
     assert not any(one.passed for one in (failed, ended, hung))
 
 
@@ -223,8 +229,8 @@ def test_candidates_are_timed_on_the_same_inputs_and_each_costs_itself_alone(
         with pytest.raises(Lost, match="SIGSEGV"):
             trial(launches, keys[32], 16)
         assert trial(launches, keys[128], 16).microseconds == 3.0
-        launches._seconds = 2.0
-        with pytest.raises(Lost, match=r"no answer in 2 s.*waiting for a block that never comes"):
+        launches._seconds = 1.0
+        with pytest.raises(Lost, match=r"no answer in 1 s.*waiting for a block that never comes"):
             trial(launches, keys[64], 24)
         launches._seconds = 20.0
         assert trial(launches, keys[128], 24).microseconds == 3.0

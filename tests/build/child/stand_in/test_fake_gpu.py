@@ -6,7 +6,7 @@ import ctypes
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -244,11 +244,14 @@ kernels:
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path, no_torch: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder. No kernel of the manifest needs torch."""
-    monkeypatch.setenv("PYTHONPATH", no_torch)
-    return tmp_path
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, no_torch: str) -> Iterator[Path]:
+    """The user's folder, and in its store what the usual profiles need. No kernel of the manifest needs torch."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", no_torch)
+        assert len(run(folder, Profiles()).built) == 6
+        yield folder
 
 
 def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
@@ -270,7 +273,6 @@ def changed(profile: Profile, **facts: int) -> Profile:
 @pytest.mark.slow
 def test_only_what_used_a_fact_is_built_again_when_it_changes(home: Path) -> None:
     b200 = profile_named("B200")
-    assert len(run(home, Profiles()).built) == 6
     assert told(run(home, Profiles())) == set()
     assert told(run(home, Profiles((changed(b200, warp_size=64),)))) == set()
     assert told(run(home, Profiles((changed(b200, multiprocessor_count=140),)))) == {"sms sm_100a"}

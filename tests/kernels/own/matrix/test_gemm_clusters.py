@@ -15,16 +15,13 @@ pytestmark = pytest.mark.slow
 HALF = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 OWN = {"library": "precast", "tile": [[64, 64]], "cluster": [[2, 4]], "swap": True}
 VARIANTS: list[dict[str, Any]] = [
-    {"tile": [40, 64], "cluster": [1, 2]},  # in turns
     {"tile": [72, 64], "cluster": [2, 4]},  # one side in parts, the other in turns
-    {"tile": [64, 48], "cluster": [2, 2], "swap": False},
     {"tile": [64, 40], "cluster": [4, 2], "swap": False},
     {"tile": [8, 64], "cluster": [1, 1], "residents": 3},
     {"tile": [48, 64], "cluster": [2, 2], "split": 2},
 ]
 TEAMS: list[dict[str, Any]] = [
     {"tile": [40, 128], "cluster": [2, 1]},
-    {"tile": [64, 88], "cluster": [1, 2], "swap": False},
     {"tile": [192, 72], "cluster": [1, 1], "swap": False},  # lends registers
 ]
 Group = tuple[Mapping[str, Any], Mapping[str, Any], list[dict[str, Any]]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.builds import precast
+from tests.helpers.forks.forked_process import run_code
+from tests.helpers.source_tree import ROOT
 
 pytestmark = [pytest.mark.slow]
 
@@ -186,13 +186,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("what", ["arguments", "names", "bounds", "refused", "empty", "pointers"])
 def test_host_code_takes_tensors_of_the_cpu(folder: Path, what: str) -> None:
     """In a process of its own, since the recording runtime takes the name of the cache's."""
-    done = subprocess.run(
-        [sys.executable, "-c", CALL, str(folder / "cache"), str(folder / "store"), what],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=Path(__file__).parents[4],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
-        check=False,
+    done = run_code(
+        [CALL, folder / "cache", folder / "store", what],
+        {**os.environ, "PYTHONPATH": str(ROOT)},
+        ["torch", "tests.helpers.kernels.emulated_kernel"],
+        ROOT,
     )
     assert done.returncode == 0, done.stderr[-3000:]
