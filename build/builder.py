@@ -26,7 +26,7 @@ from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import Toolchain, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
-from precast.build.results.report import Built, Report, State, Step
+from precast.build.report import Built, Report, State, Step
 from precast.build.store.costs import Costs
 from precast.build.store.history import note_built
 from precast.build.store.keeper import Keeper, Kept

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precast.build.gpu.profile import Profiles
     from precast.build.plan.plan import Plan
     from precast.build.plan.shard import Shard
-    from precast.build.results.report import Report
+    from precast.build.report import Report
     from precast.build.store.store import Store
 
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"

@@ -20,7 +20,7 @@ from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
 from precast.build.plan.planner import plan_of_files
-from precast.build.results.report import Report
+from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
