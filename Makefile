@@ -76,7 +76,7 @@ docs: ## the site of the documentation, in .work/site/html; warnings are errors
 	@$(WORK)/docs/bin/python -m sphinx -q -W --keep-going -b html -c docs/site -d $(WORK)/site/pages . $(WORK)/site/html $(ARGS)
 	@echo "wrote $(WORK)/site/html/index.html"
 
-reference: test-environment ## write docs/reference from the code
+reference: test-environment ## write docs/reference and the JSON Schemas from the code
 	@$(TEST)/bin/python docs/site/write_reference.py
 
 kernels: test-environment ## plan all manifests, and write docs/kernels.md

@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from precast.build.disk.output_folder import check_output_folder
-from precast.build.errors import BundleError
+from precast.publish.errors import BundleError
 
 _PYTHON = re.compile(r"3\.[0-9]{1,2}", re.ASCII)
 _PLATFORM = re.compile(r"manylinux_2_([0-9]{1,2})_(x86_64|aarch64)", re.ASCII)

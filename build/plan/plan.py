@@ -12,7 +12,8 @@ from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, Profiles, profile_of
 from precast.build.measurements.tuning_file import TuningFile
 from precast.build.plan.description import Described, Description, NotDescribed
-from precast.build.plan.manifest import Entry, Manifest
+from precast.build.plan.entry import Entry
+from precast.build.plan.manifest import Manifest
 from precast.build.plan.matrix import Matrix, matrix_of
 from precast.build.plan.variant import Variant, identity
 from precast.loader.contract.format.config import Key, Value, canonical, suggest, to_json

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.disk.scratch import write_output
-from precast.build.errors import PushError
 from precast.fetch.distribution.layers import LAYER_FILES, TABLE_FILE, Layer, layers_to_json
 from precast.fetch.distribution.reference import FolderReference, HubReference
 from precast.fetch.transport.credentials import hub_token
@@ -16,6 +15,7 @@ from precast.fetch.trust.bundle import BUNDLE_FILE
 from precast.loader.contract.format.index import encode
 from precast.loader.errors import FetchError
 from precast.loader.regular_file import read_regular
+from precast.publish.errors import PushError
 
 _LAYER = re.compile(re.escape(LAYER_FILES).replace(r"\{\}", "[0-9a-f]{64}"))
 

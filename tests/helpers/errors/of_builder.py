@@ -21,7 +21,8 @@ from precast.build.ipc.message import Message
 from precast.build.link.linker import Linker
 from precast.build.link.toolchain import find_toolchain, program
 from precast.build.plan.describer import describing
-from precast.build.plan.manifest import KernelRef, parse_manifest
+from precast.build.plan.entry import KernelRef
+from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.rehearsal.derive import derive

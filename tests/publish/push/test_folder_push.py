@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.errors import PushError
 from precast.fetch.fetcher import fetch
 from precast.loader.errors import FetchError
+from precast.publish.errors import PushError
 from precast.publish.push.push import push_cache
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.hub import Hub

@@ -1,16 +1,16 @@
-"""The published JSON Schemas: of a manifest, of a cache's ``index.json``, of its ``ops/<op>.json``.
+"""The JSON Schemas of a cache's ``index.json`` and of its ``ops/<op>.json``, and all schemas by name.
 
-They are for editors and other languages. The readers decide: a schema accepts whatever they accept, and refuses what
-they refuse as far as a schema can express it. It cannot express that a folder exists, that a key is one of the op's,
-that arguments or expressions nest too deep, or that 1.0 is not an integer.
+A schema accepts whatever the readers accept, and refuses what they refuse as far as a schema can express it. It cannot
+express that a folder exists, that a key is one of the op's, that arguments or expressions nest too deep, or that 1.0 is
+not an integer.
 """
 
 from __future__ import annotations
 
 import re
 
-from precast.build.schemas.manifest_schema import manifest_schema
-from precast.build.schemas.schema_parts import (
+from manifest_schema import manifest_schema
+from schema_parts import (
     Schema,
     count_up_to,
     document,
@@ -21,12 +21,11 @@ from precast.build.schemas.schema_parts import (
     table_of,
     text_of,
 )  # fmt: skip
+
 from precast.loader.contract.format import artifact, index, signature
 from precast.loader.contract.format.patterns import CACHE_NAME, GLIBC, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME, SYMBOL
 from precast.loader.contract.format.program import expression, host_program
 from precast.loader.contract.format.tuning.table import MOST_ROWS
-
-NAMES = ("manifest", "index", "op")
 
 _LIST_DEPTH = 12
 _ROW = re.compile(r"[0-9]{1,19}(,[0-9]{1,19}){0,31}: [0-9.eE+,-]*[1-9][0-9.eE+,-]*")
@@ -34,11 +33,7 @@ _ANY_TARGET = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 
 def schema_of(name: str) -> Schema:
-    """One of the schemas, by name.
-
-    >>> schema_of("manifest")["required"]
-    ['version', 'name', 'kernels']
-    """
+    """One of the schemas, by name: manifest, index or op."""
     return {"manifest": manifest_schema, "index": _index, "op": _op}[name]()
 
 

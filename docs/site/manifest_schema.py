@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import re
 
-from precast.build.gpu.gpu_table import GPUS
-from precast.build.gpu.profile import CAPABILITIES, facts_of
-from precast.build.plan import manifest
-from precast.build.plan.manifest_fields import FIELDS_OF_KIND
-from precast.build.plan.yaml import fields as yaml_fields
-from precast.build.schemas.schema_parts import (
+from schema_parts import (
     Schema,
     document,
     line,
@@ -19,6 +14,12 @@ from precast.build.schemas.schema_parts import (
     text_of,
     whole_pattern,
 )
+
+from precast.build.gpu.gpu_table import GPUS
+from precast.build.gpu.profile import CAPABILITIES, facts_of
+from precast.build.plan import entry_reader, manifest
+from precast.build.plan.manifest_fields import FIELDS_OF_KIND
+from precast.build.plan.yaml import fields as yaml_fields
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.contract.format.patterns import CACHE_NAME, LIBRARY_NAME, NAME, OP_NAME, PART
 from precast.loader.contract.format.target import Target
@@ -48,8 +49,8 @@ def manifest_schema() -> Schema:
 def _entry() -> Schema:
     properties = {
         "kernel": text_of(OP_NAME, "An op that an installed distribution registers."),
-        "compile": text_of(manifest.SOURCE, "A function that compiles a kernel, as module:function."),
-        "call": text_of(manifest.FUNCTION, "A function to call with sample tensors, as module:function."),
+        "compile": text_of(entry_reader.SOURCE, "A function that compiles a kernel, as module:function."),
+        "call": text_of(entry_reader.FUNCTION, "A function to call with sample tensors, as module:function."),
         "with": {
             "type": "object",
             "propertyNames": text_of(NAME),
@@ -69,7 +70,7 @@ def _entry() -> Schema:
         "include": {**_rows(), "description": "More rows, beside the matrix."},
         "exclude": {**_rows(), "description": "Rows of the matrix to leave out: those that match a whole item."},
         "targets": one_or_more(_known_target(), "The targets of this entry, instead of the manifest's."),
-        "emit": one_or_more({"enum": list(manifest.EMITS)}, "What to make."),
+        "emit": one_or_more({"enum": list(entry_reader.EMITS)}, "What to make."),
         "env": _environment(),
         "inputs": _inputs(),
         "parts": one_or_more(text_of(PART), "Names for the objects of a function that compiles several, in order."),
