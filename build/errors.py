@@ -149,12 +149,6 @@ class ClusterError(PrecastError):
     code = "PCB13"
 
 
-class RemoteError(PrecastError):
-    """The address of a remote cache cannot be used."""
-
-    code = "PCB14"
-
-
 class ChangedInputError(PrecastError):
     """A file changed between the compilation that read it and the digest of its content."""
 

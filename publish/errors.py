@@ -15,3 +15,9 @@ class PushError(PrecastError):
     """A cache cannot be pushed."""
 
     code = "PCB21"
+
+
+class RemoteError(PrecastError):
+    """The address of a remote cache cannot be used."""
+
+    code = "PCB14"

@@ -11,6 +11,7 @@ EXTRAS = {
     "precast.measure": "measure",
     "precast.native": "native",
     "precast.publish": "publish",
+    "precast.publish.remote": "remote",
     **{f"precast.publish.commands.{name}": "sign" for name in ("sbom", "sign", "verify_signature")},
     "quack": "quack",
     "torch": "torch",

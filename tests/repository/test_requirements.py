@@ -33,8 +33,8 @@ ABSENT_OR_THERE = {
     },
     "publish": {
         "typer": "the builder's, whose commands are in publish/commands",
-        "huggingface_hub": "the extra hub brings both",
-        **dict.fromkeys(("cryptography", "cyclonedx", "packageurl", "sigstore"), "the extra sign brings both"),
+        **{"huggingface_hub": "the extra hub brings both", "fsspec": "the extra remote brings both"},
+        **dict.fromkeys(("cyclonedx", "packageurl", "sigstore"), "the extra sign brings both"),
     },
     "native": {"typer": "the builder's, whose command is in native/command.py"},
     "manifests": {"cute": "CUTLASS's examples, which the script puts on the path"},

@@ -26,7 +26,6 @@ from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.rehearsal.derive import derive
-from precast.build.store.remote import Remote
 from precast.build.store.store import Store
 from precast.build.wheel.version import given_version
 from precast.cli.shared.artifacts import artifacts_named
@@ -44,6 +43,7 @@ from precast.measure.on_gpu.launches import Launches
 from precast.measure.verification.kept_ptx import KeptPtx
 from precast.publish.bundle import bundle
 from precast.publish.push.push import push_cache
+from precast.publish.remote import Remote
 from tests.helpers.errors.stage import Example, Stage
 from tests.helpers.inputs.project import Project
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built

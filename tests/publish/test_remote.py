@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from precast.build.errors import RemoteError
 from precast.build.gpu.profile import profile_of
 from precast.build.inputs.input_answers import answers_here
-from precast.build.store import remote as remotes
 from precast.build.store.key import record_key
 from precast.build.store.lookup import Lookup
 from precast.build.store.record import Record
-from precast.build.store.remote import Patience, Remote
 from precast.build.store.store import Store, decode_record
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
+from precast.publish import remote as remotes
+from precast.publish.errors import RemoteError
+from precast.publish.remote import Patience, Remote
 from tests.helpers.builds import tree
 from tests.helpers.builds import write_package as write
 from tests.helpers.forks.forked_process import run
@@ -235,7 +235,7 @@ class Counting:
 
 def counted(lookup: Lookup) -> Counting:
     remote = lookup.store.remote
-    assert remote is not None
+    assert isinstance(remote, Remote)
     files = remote._files = Counting(remote._files)
     return files
 
