@@ -89,7 +89,7 @@ def command(
         bool, Option("--json", help="Print events as JSON, one object per line; the last is the report.")
     ] = False,
 ) -> None:
-    from precast.build import builder
+    from precast.build.build_run import Options
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard
@@ -112,7 +112,7 @@ def command(
             shard=Shard.parse(shard) if shard else None,
             profiles=_profiles(profile or (), chosen.target or (), from_device=profile_from_device),
             store=_open_store(store, remote_cache, read_only=remote_read_only),
-            options=builder.Options(
+            options=Options(
                 jobs=worker_count(jobs),
                 seconds=timeout,
                 memory=memory * (1 << 20) or None,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from precast.build.builder import Options, build
+from precast.build.build_run import Options
+from precast.build.builder import build
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import coverage
 from precast.build.cache.merge import merge_caches

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from precast.build.builder import Options, build
+from precast.build.build_run import Options
+from precast.build.builder import build
 from precast.build.child.stand_in.fake_gpu import toolkit
 from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
