@@ -50,9 +50,8 @@ class Installation:
         self._owners: dict[str, str | None] = {}
         self._prefixes = tuple((folder, os.path.join(folder, "")) for folder in self._path)
         self._states: dict[str, str] = {}
-        self._visible: set[Distribution] = (
-            set()
-        )  # Python ignores a distribution that another one of the same name hides
+        # Python ignores a distribution that another one of the same name hides.
+        self._visible: set[Distribution] = set()
 
     def owner(self, file: str) -> str | None:
         """The distribution whose list has this file, or None."""
