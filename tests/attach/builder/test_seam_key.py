@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def test_the_code_that_runs_a_compile_function_counts() -> None:
 
 
 def test_the_file_that_declares_a_library_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "toy_seams", raising=False)  # another test's
     monkeypatch.syspath_prepend(str(write_toy_library(tmp_path, compiler=False)))
     seam, other = (replace(variant(1), source=f"toy_attached.kernels:compiled_alone{at}") for at in ("@toy", ""))
 
