@@ -5,6 +5,7 @@ A test fails while one is out of date.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,6 @@ import python_page
 import schema_pages
 
 from precast.build.schemas.documents import NAMES
-from precast.cli.shared.output import as_json
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -30,7 +30,7 @@ PAGES: dict[str, Callable[[], str]] = {
 def files() -> Iterator[tuple[Path, str]]:
     """The path and the text of every file."""
     for name in NAMES:
-        yield SCHEMAS / f"{name}.json", f"{as_json(cache_schema.schema_of(name))}\n"
+        yield SCHEMAS / f"{name}.json", f"{json.dumps(cache_schema.schema_of(name), sort_keys=True)}\n"
     for name, page in PAGES.items():
         yield FOLDER / name, page()
 
