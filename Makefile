@@ -45,11 +45,11 @@ demo: ## build the default manifest, pack it, use it where there is no compiler,
 	@$(PYTHON) tests/demo/run.py --work $(WORK) --builder $(WORK)/builder
 
 test: room test-environment ## the quick tests, or those of some ROOM
-	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests measure native tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests measure native publish tests/helpers
 	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
 
 test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
-	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests measure native tests/helpers
+	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests measure native publish tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
 
 .PHONY: ends newest neighbours
@@ -76,7 +76,7 @@ docs: ## the site of the documentation, in .work/site/html; warnings are errors
 	@$(WORK)/docs/bin/python -m sphinx -q -W --keep-going -b html -c docs/site -d $(WORK)/site/pages . $(WORK)/site/html $(ARGS)
 	@echo "wrote $(WORK)/site/html/index.html"
 
-reference: test-environment ## write docs/reference from the code
+reference: test-environment ## write docs/reference and the JSON Schemas from the code
 	@$(TEST)/bin/python docs/site/write_reference.py
 
 kernels: test-environment ## plan all manifests, and write docs/kernels.md
@@ -124,6 +124,7 @@ dist: ## sdist and wheels of the distributions, in dist/: the loader's with nati
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist attach
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist measure
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist native
+	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist publish
 	@$(WORK)/dist/bin/pyproject-build --no-isolation --outdir dist .
 
 .PHONY: release-check
@@ -134,14 +135,14 @@ release-check: dist check-environment ## rehearse a release: check dist/, instal
 
 lock: check-environment ## write constraints.txt anew from constraints.in
 	@$(CHECK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-header \
-	  $(foreach name,precast precast-loader precast-emulator precast-attach precast-measure precast-native,--no-emit-package $(name)) constraints.in -o constraints.txt
+	  $(foreach name,precast precast-loader precast-emulator precast-attach precast-measure precast-native precast-publish,--no-emit-package $(name)) constraints.in -o constraints.txt
 
 room:
 	@test -z "$(MISSING_ROOMS)" || \
 	  { echo "there is no room $(firstword $(MISSING_ROOMS)): name a folder of tests/ or of the packages, such as loader/resolve" >&2; exit 2; }
 
 test-environment:
-	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e ./attach -e ./measure -e ./native -e '.[test]'
+	@$(ENVIRONMENT) --torch $(TEST) -- -e ./loader -e ./emulator -e ./attach -e ./measure -e ./native -e ./publish -e '.[test]'
 	@$(TEST)/bin/python -c 'from precast.emulator.interpreter_library import find_library; find_library()' # g++ takes minutes, once
 
 check-environment:
@@ -149,4 +150,4 @@ check-environment:
 
 clean: ## remove the environments and every generated file
 	rm -rf $(WORK) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find $(wildcard loader fetch attach build cli emulator kernels manifests measure native tests) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard loader fetch attach build cli emulator kernels manifests measure native publish tests) -name __pycache__ -prune -exec rm -rf {} +

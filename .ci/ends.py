@@ -28,13 +28,13 @@ class End:
     libraries: tuple[str, ...] = ()
 
 
-_ROOMS = ("plan", "store", "cache", "wheel", "link", "compile", "signing")
+_ROOMS = ("plan", "store", "cache", "wheel", "link", "compile")
 _OWN = (
-    "tests/loader", "tests/fetch", "tests/attach", "tests/cli", "tests/measure/commands",
+    "tests/loader", "tests/fetch", "tests/attach", "tests/cli", "tests/measure/commands", "tests/publish",
     *(f"tests/build/{room}" for room in _ROOMS),
 )  # fmt: skip
 _EXTRAS = "tools,cu13,attach,dask,emulate,hub,remote,export,sign"
-_ALONE = ("loader", "emulator", "attach", "measure", "native")  # folders of distributions of their own
+_ALONE = ("loader", "emulator", "attach", "measure", "native", "publish")  # folders of distributions of their own
 ENDS = {
     "lowest": End("lowest-direct", _EXTRAS, _OWN),
     "highest": End("highest", _EXTRAS, _OWN),

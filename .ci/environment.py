@@ -75,7 +75,7 @@ def files(requirements: Iterable[str]) -> list[Path]:
     """The files on which an environment depends: pins, metadata, C sources, this script, and wheels given as files."""
     of_each = (
         f"{folder}/{n}"
-        for folder in ("loader", "attach", "emulator", "measure", "native")
+        for folder in ("loader", "attach", "emulator", "measure", "native", "publish")
         for n in ("pyproject.toml", "version.py")
     )
     metadata = ("pyproject.toml", "hatch_build.py", *of_each, "attach/hatch_build.py", "attach/precast_attach.pth")

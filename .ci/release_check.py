@@ -25,7 +25,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("precast", "precast-loader", "precast-attach", "precast-emulator", "precast-measure", "precast-native")
+NAMES = ("precast", *(f"precast-{part}" for part in ("loader", "attach", "emulator", "measure", "native", "publish")))
 _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)]+)\)|(?:src|srcset)=\"(?!https?://)([^\"]+)\"")
 FIND = """
 import importlib.util

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-CODE = ("loader", "fetch", "attach", "build", "cli", "emulator", "kernels", "measure", "native")
+CODE = ("loader", "fetch", "attach", "build", "cli", "emulator", "kernels", "measure", "native", "publish")
 """The folders whose Python files are checked: docstrings, comments, other texts, and names."""
 GENERATED = (*(f"docs/reference/{name}" for name in ("cache-", "cli", "manifest-", "python")), "docs/kernels.md")
 """Pages that are written from code, which is checked itself."""

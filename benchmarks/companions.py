@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from precast.attach.builder.added_companions import add_companions
 from precast.attach.companions.placement import place_files
-from precast.build.cache.companion_files import add_companions
 from precast.build.cache.pack import uncompressed
 from precast.loader.contract.format.companion_index import CompanionFile, CompanionIndex, CompanionState
 from precast.loader.resolve.cache import Cache

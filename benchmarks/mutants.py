@@ -46,6 +46,7 @@ WIDER = {
     "fetch": ("tests/attacks", "tests/end_to_end"),
     "build": ("tests/build/test_incremental.py", "tests/build/test_faults.py", "tests/build/test_reproduce.py"),
     "measure": ("tests/measure/commands",),
+    "publish": ("tests/fetch",),
 }
 
 

@@ -137,18 +137,6 @@ class WheelError(PrecastError):
     code = "PCB10"
 
 
-class BundleError(PrecastError):
-    """The wheels of a bundle cannot be collected."""
-
-    code = "PCB11"
-
-
-class PushError(PrecastError):
-    """A cache cannot be pushed."""
-
-    code = "PCB21"
-
-
 class MergeError(PrecastError):
     """Caches contradict each other, and cannot become one."""
 
@@ -159,12 +147,6 @@ class ClusterError(PrecastError):
     """The machines that should compile cannot be reached, or have other versions than this one."""
 
     code = "PCB13"
-
-
-class RemoteError(PrecastError):
-    """The address of a remote cache cannot be used."""
-
-    code = "PCB14"
 
 
 class ChangedInputError(PrecastError):
@@ -238,9 +220,3 @@ order, or a fact of the process or machine: remove that, or pass it by 'env:'
             f"{source} was compiled twice, and {result}: it uses the time, random numbers, an address (id), an order, "
             "or a fact of the process or machine: remove that, or pass it by 'env:'"
         )
-
-
-class NoPtx(PrecastError):
-    """An artifact cannot be emulated, because its PTX was not kept."""
-
-    code = "PCB25"

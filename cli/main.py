@@ -44,14 +44,18 @@ SATELLITES = {
     "start record": "precast.attach.builder.start.record",
     "start check": "precast.attach.builder.start.check",
     "native": "precast.native.command",
-    "report": "precast.measure.commands.report",
-    "verify": "precast.measure.commands.verify",
-    "bench": "precast.measure.commands.bench",
-    "tune": "precast.measure.commands.tune",
+    **{
+        name: f"precast.measure.commands.{name}"
+        for name in ("requests", "reproduce", "diff", "report", "export", "verify", "bench", "tune")
+    },
     "tune measure": "precast.measure.commands.tune.measure",
     "tune model": "precast.measure.commands.tune.model",
     "tune prune": "precast.measure.commands.tune.prune",
     "tune apply": "precast.measure.commands.tune.apply",
+    **{
+        name: f"precast.publish.commands.{name.replace('-', '_')}"
+        for name in ("sign", "verify-signature", "sbom", "bundle", "push")
+    },
 }
 
 # Errors of the request itself: trying again without changing it will not help.

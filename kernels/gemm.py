@@ -14,12 +14,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from precast.kernels import configs
 from precast.kernels.adapters.fake_tensors import IMPORTED
 from precast.kernels.adapters.operators import cases, ops
 from precast.kernels.adapters.operators.compile import compile_operator
 from precast.kernels.adapters.operators.config import Design, Operands, pair
 from precast.kernels.adapters.quack import gemm as quack_gemm
-from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.tile import Tile

@@ -12,7 +12,8 @@ from math import prod
 from types import EllipsisType
 from typing import Any, Literal, TypeVar
 
-from precast.kernels.authoring import configs, tensors
+from precast.kernels import configs
+from precast.kernels.authoring import tensors
 from precast.kernels.authoring.declare import (
     SPECIAL_VALUES,
     Cost,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from precast.build.errors import ManifestError
 from precast.build.plan.problems import parse_problems
-from precast.build.plan.requested_manifest import read_request_files
+from precast.build.plan.request_files import read_request_files
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.loader.contract.format.patterns import NAME, OP_NAME

@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from precast.attach.builder.missing_keys import kernels_of, missing_of
+from precast.attach.builder.own_target import own_target
 from precast.attach.builder.recorded_run import ended, engine_words, run_recorded
 from precast.cli.shared.output import count, print_message
-from precast.cli.shared.own_target import own_target
 from precast.loader.contract.format.config import canonical
 from precast.loader.contract.format.target import Target
 

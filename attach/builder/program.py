@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.errors import ManifestError
-from precast.build.plan.manifest import FUNCTION
+from precast.build.plan.entry_reader import FUNCTION
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import Value, dtype_name, suggest, to_json

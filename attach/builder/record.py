@@ -16,11 +16,11 @@ from typing import Annotated
 
 import typer
 
+from precast.attach.builder.own_target import own_target
 from precast.build.disk.scratch import write_output
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import reading
 from precast.cli.shared.output import count, print_message
-from precast.cli.shared.own_target import own_target
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import store_folder
 from precast.cli.shared.values import check_output_file

@@ -11,7 +11,8 @@ from typing import Any
 from precast.attach.library import library_named
 from precast.attach.recordings.recording import Recorded, merged
 from precast.build.errors import ManifestError
-from precast.build.plan.manifest import Entry, Manifest, read_manifest
+from precast.build.plan.entry import Entry
+from precast.build.plan.manifest import Manifest, read_manifest
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import value_text
 

@@ -18,9 +18,10 @@ from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ChangedInputError, ObjectError
+from precast.build.inputs.file_lists import is_metadata, normalised
 from precast.build.inputs.input_answers import InputAnswers, answers_here
 from precast.build.inputs.inputs import Inputs
-from precast.build.inputs.installation import Installation, is_metadata, normalised
+from precast.build.inputs.installation import Installation
 from precast.build.inputs.roots import PYTHON, Roots
 from precast.build.inputs.sources import SourceDigests
 from precast.build.satellites import satellite

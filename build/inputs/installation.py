@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import os
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.contents import hash_file
+from precast.build.inputs.file_lists import (
+    INFO,
+    Distribution,
+    counts,
+    distributions_in,
+    files_of,
+    header_of,
+    normalised,
+    tops_of,
+)
 from precast.build.inputs.stamp import Stamp, is_young, stamp_of
 from precast.loader.contract.format.config import canonical
 
-_INFO = ".dist-info"
-_TOP = re.compile(r"^([^/\n]*?)(?:/|,[^,\n]*,[^,\n]*$)", re.MULTILINE)
-_COUNTED = ("METADATA", "entry_points.txt")  # in a metadata folder; the others describe how it was installed
 _REQUIRED = re.compile(r"^Requires-Dist: *([A-Za-z0-9._-]+)(?: *\[([^\]]*)\])?([^\n]*)$", re.MULTILINE)
 _EXTRA = re.compile(r"extra *== *['\"]([^'\"]+)['\"]")
 _NO_TOPS = ("..", "", "__pycache__", "bin", "share")
-
-
-class _Info(NamedTuple):
-    folder: str
-    name: str  # of the metadata folder
-
-    @property
-    def distribution(self) -> str:
-        return normalised(self.name.removesuffix(_INFO).rpartition("-")[0])
-
-    @property
-    def version(self) -> str:
-        return self.name.removesuffix(_INFO).rpartition("-")[2]
 
 
 class Installation:
@@ -51,13 +44,14 @@ class Installation:
     def __init__(self, path: Sequence[str], memo: Memo | None = None) -> None:
         self._path = tuple(dict.fromkeys(os.path.abspath(folder) for folder in path if folder))
         self._memo = memo
-        self._infos: dict[str, _Info] | None = None
-        self._tops: dict[str, dict[str, list[_Info]]] = {}
-        self._records: dict[_Info, dict[str, str]] = {}
+        self._infos: dict[str, Distribution] | None = None
+        self._tops: dict[str, dict[str, list[Distribution]]] = {}
+        self._records: dict[Distribution, dict[str, str]] = {}
         self._owners: dict[str, str | None] = {}
         self._prefixes = tuple((folder, os.path.join(folder, "")) for folder in self._path)
         self._states: dict[str, str] = {}
-        self._visible: set[_Info] = set()  # Python ignores a distribution that another one of the same name hides
+        # Python ignores a distribution that another one of the same name hides.
+        self._visible: set[Distribution] = set()
 
     def owner(self, file: str) -> str | None:
         """The distribution whose list has this file, or None."""
@@ -92,7 +86,7 @@ class Installation:
                 continue
             done.add((name, extra))
             waiting += [(neighbour, "") for neighbour in self._neighbours(info)]
-            for match in _REQUIRED.finditer(_header(os.path.join(*info, "METADATA"))):
+            for match in _REQUIRED.finditer(header_of(os.path.join(*info, "METADATA"))):
                 condition = _EXTRA.search(match[3])
                 if (condition[1] if condition else "") == extra:
                     other = normalised(match[1])
@@ -111,7 +105,7 @@ class Installation:
         """The list of a distribution's files, which an installer writes last."""
         return os.path.join(*self._installed()[name], "RECORD")
 
-    def _neighbours(self, info: _Info) -> set[str]:
+    def _neighbours(self, info: Distribution) -> set[str]:
         """The distributions that have a folder in common with one, such as ``nvidia``."""
         tops = self._tops[info.folder].items()
         shared = [infos for top, infos in tops if len(infos) > 1 and info in infos and top not in _NO_TOPS]
@@ -153,18 +147,18 @@ class Installation:
         info = now._installed().get(name)
         return info is None or _state(*now._files(info)[1:]) != self._states[name]
 
-    def _files(self, info: _Info) -> tuple[dict[str, str], list[str], list[str]]:
+    def _files(self, info: Distribution) -> tuple[dict[str, str], list[str], list[str]]:
         """The list of a distribution's files with those that it lacks, the files that count, and their stamps."""
         listed = self._record(info)
-        counted = [file for file in listed if _counts(file)]
+        counted = [file for file in listed if counts(file)]
         counted += [file for file in self._unlisted(info) if file not in listed]
         return {**dict.fromkeys(counted, ""), **listed}, counted, _stamps(info.folder, counted)
 
-    def _unlisted(self, info: _Info) -> list[str]:
+    def _unlisted(self, info: Distribution) -> list[str]:
         """The files in the folders of a distribution that no list has: somebody put them there."""
         unlisted = []
         for top in (os.path.basename(path) for path in self.paths(info.distribution)):
-            if top.endswith(_INFO):
+            if top.endswith(INFO):
                 continue
             records = [self._record(other) for other in self._tops[info.folder].get(top, ())]
             for folder, folders, files in os.walk(os.path.join(info.folder, top)):
@@ -178,7 +172,7 @@ class Installation:
         info = self._lister(file)
         return info.distribution if info else None
 
-    def _lister(self, file: str) -> _Info | None:
+    def _lister(self, file: str) -> Distribution | None:
         """The installed distribution that lists a file."""
         self._installed()
         for folder, prefix in self._prefixes:
@@ -190,19 +184,19 @@ class Installation:
                     return info
         return None
 
-    def _record(self, info: _Info) -> dict[str, str]:
+    def _record(self, info: Distribution) -> dict[str, str]:
         if info not in self._records:
-            self._records[info] = dict(_rows(os.path.join(info.folder, info.name, "RECORD")))
+            self._records[info] = dict(files_of(os.path.join(info.folder, info.name, "RECORD")))
         return self._records[info]
 
-    def _installed(self) -> Mapping[str, _Info]:
+    def _installed(self) -> Mapping[str, Distribution]:
         """The distributions by name, and for each folder those that have files under a top name."""
         if self._infos is None:
             self._infos = {}
-            infos = [info for folder in self._path for info in _listed(folder)]
+            infos = [info for folder in self._path for info in distributions_in(folder)]
             key = memo_key("owners", [[*info, stamp_of(os.path.join(*info, "RECORD"))] for info in infos])
             noted = _parse_tops(self._memo.get("owners", key), len(infos)) if self._memo else None
-            tops = noted or [sorted(_tops_in(os.path.join(*info, "RECORD"))) for info in infos]
+            tops = noted or [sorted(tops_of(os.path.join(*info, "RECORD"))) for info in infos]
             if self._memo and noted is None:
                 self._memo.put("owners", key, tops)
             for info, names in zip(infos, tops, strict=True):
@@ -213,72 +207,8 @@ class Installation:
         return self._infos
 
 
-def normalised(name: str) -> str:
-    """The one spelling of a distribution's name.
-
-    >>> normalised("Foo.Bar_baz")
-    'foo-bar-baz'
-    """
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def is_metadata(name: str) -> bool:
-    """Whether a folder of this name has the metadata of a distribution.
-
-    >>> is_metadata("acme-1.0.dist-info"), is_metadata("acme")
-    (True, False)
-    """
-    return name.endswith((_INFO, ".egg-info"))
-
-
 def _inside(folder: str, file: str) -> str:
     return file[len(folder) :].lstrip("/")
-
-
-def _listed(folder: str) -> list[_Info]:
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(_INFO))
-    except OSError:
-        return []
-    return [_Info(folder, name) for name in names if os.path.isfile(os.path.join(folder, name, "RECORD"))]
-
-
-def _rows(record: str) -> Iterable[tuple[str, str]]:
-    """The files of a list, each with its digest as it is written there."""
-    text = _text(record)
-    quoted = '"' in text
-    for line in text.splitlines():
-        row = next(csv.reader([line]), []) if quoted and '"' in line else line.rsplit(",", 2)
-        if len(row) == 3 and row[0]:
-            yield row[0], row[1]
-
-
-def _tops_in(record: str) -> set[str]:
-    """The first parts of the paths in a list: all lists of an environment are read at once, so this is fast."""
-    text = _text(record)
-    if '"' in text:
-        return {file.partition("/")[0] for file, _ in _rows(record)}
-    return set(_TOP.findall(text))
-
-
-def _text(record: str) -> str:
-    try:
-        with open(record, "rb") as file:
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _header(metadata: str) -> str:
-    return _text(metadata).partition("\n\n")[0]
-
-
-def _counts(file: str) -> bool:
-    """Whether a file can change what is compiled: not byte code, nor a record of the installation."""
-    if file.endswith(".pyc") or file.startswith(("..", "/")):
-        return False
-    folder, slash, name = file.partition("/")
-    return not slash or not folder.endswith(_INFO) or name in _COUNTED
 
 
 def _stamps(folder: str, files: Iterable[str]) -> list[str]:

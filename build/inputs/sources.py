@@ -22,7 +22,8 @@ from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
-from precast.build.inputs.installation import Installation, normalised
+from precast.build.inputs.file_lists import normalised
+from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
 from precast.build.interpreter import version_of
 

@@ -103,17 +103,6 @@ def passed_variables(names: Iterable[str], base: Mapping[str, str], by: str = "-
     return {name: base[name] for name in names if name in base}
 
 
-def launching_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child process that launches kernels: its parent's, without variables that watch a service.
-
-    Tools that follow child processes, such as sanitizers, use variables of their own.
-
-    >>> launching_environment({"PRECAST_LOG": "1", "LD_PRELOAD": "tool.so"})
-    {'LD_PRELOAD': 'tool.so'}
-    """
-    return {name: value for name, value in base.items() if name not in WATCHING}
-
-
 def child_environment(
     base: Mapping[str, str],
     *,

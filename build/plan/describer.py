@@ -18,7 +18,7 @@ from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.plan.description import Description, NotDescribed
-from precast.build.plan.manifest import KernelRef
+from precast.build.plan.entry import KernelRef
 from precast.build.plan.variant import Variant
 from precast.kernels.authoring.registry import FunctionRef, find
 from precast.loader.contract.format import fields

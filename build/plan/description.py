@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from precast.build.plan.manifest import KernelRef
+from precast.build.plan.entry import KernelRef
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import parse_key

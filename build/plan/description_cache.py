@@ -19,7 +19,7 @@ from precast.build.inputs.closure import Closures, Reads, reads_of
 from precast.build.link.toolchain import compiler_versions
 from precast.build.plan.describer import Describer, describing, function_of
 from precast.build.plan.description import Description, NotDescribed
-from precast.build.plan.manifest import Environment, KernelRef, environment_of
+from precast.build.plan.entry import Environment, KernelRef, environment_of
 from precast.build.plan.variant import Variant
 from precast.build.satellites import satellite
 from precast.kernels.authoring.adapter import GROUP as ADAPTERS

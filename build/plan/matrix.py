@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from precast.build.errors import Location, ManifestError
 from precast.build.plan.description import Description
-from precast.build.plan.manifest import Entry
+from precast.build.plan.entry import Entry
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import Key, Value, canonical, suggest, to_json
 from precast.loader.contract.format.patterns import OP_NAME

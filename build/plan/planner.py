@@ -15,7 +15,8 @@ from precast.build.inputs.roots import Roots
 from precast.build.measurements.join import join
 from precast.build.measurements.tuning_file import LIMIT, TuningFile
 from precast.build.plan.description_cache import DescriptionCache
-from precast.build.plan.manifest import EMITS, Manifest, read_manifest
+from precast.build.plan.entry_reader import EMITS
+from precast.build.plan.manifest import Manifest, read_manifest
 from precast.build.plan.plan import Plan, check_targets, make_plan
 from precast.build.satellites import satellite
 from precast.loader.contract.format.patterns import CACHE_NAME

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precast.build.errors import Location, ManifestError
-from precast.build.plan.manifest import target_of
+from precast.build.plan.entry_reader import target_of
 from precast.build.plan.yaml import fields
 from precast.build.plan.yaml.reader import Node
 from precast.build.project.toml_values import SIZE_LIMIT, read_toml

@@ -1,1 +1,1 @@
-"""The published JSON Schemas, and the parts that they share."""
+"""The published JSON Schemas, which ``make reference`` writes."""

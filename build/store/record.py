@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -104,6 +104,20 @@ class Record:
         parts.append(b"".join(product.ptx for product in self.products))
         body = Message(header, tuple(parts)).encode()
         return hashlib.sha256(body).digest() + body
+
+    def with_bytes_for(self, emit: Collection[str], *, ptx: bool) -> Record:
+        """The record with only the bytes that artifacts of these kinds need: a plan may have thousands of records."""
+        products = (
+            replace(
+                product,
+                obj=b"",
+                cubins=product.cubins if "cubin" in emit else (),
+                library=product.library if "object" in emit else b"",
+                ptx=product.ptx if ptx else b"",
+            )
+            for product in self.products
+        )
+        return replace(self, products=tuple(products))
 
     @classmethod
     def decode(cls, data: bytes, *, key: str) -> Record:

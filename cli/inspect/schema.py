@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from precast.build.schemas.cache_schema import schema_of
+from precast.build.schemas.documents import schema_of
 from precast.cli.shared.output import as_json
 
 

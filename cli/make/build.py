@@ -89,7 +89,7 @@ def command(
         bool, Option("--json", help="Print events as JSON, one object per line; the last is the report.")
     ] = False,
 ) -> None:
-    from precast.build import builder
+    from precast.build.build_run import Options
     from precast.build.cache.compress import dictionary_of
     from precast.build.compile.cluster import Cluster
     from precast.build.plan.shard import Shard
@@ -112,7 +112,7 @@ def command(
             shard=Shard.parse(shard) if shard else None,
             profiles=_profiles(profile or (), chosen.target or (), from_device=profile_from_device),
             store=_open_store(store, remote_cache, read_only=remote_read_only),
-            options=builder.Options(
+            options=Options(
                 jobs=worker_count(jobs),
                 seconds=timeout,
                 memory=memory * (1 << 20) or None,
@@ -177,18 +177,10 @@ def _open_store(path: Path | None, remote_cache: str, *, read_only: bool) -> Sto
     nearest_folder(path)  # if the path is a file, this fails before anything is compiled
     if not remote_cache:
         return Store(path, warn)
-    from precast.build.store.remote import Remote
+    from precast.build.satellites import satellite
 
-    _check_scheme(remote_cache)
-    return Store(path, warn, Remote(remote_cache, warn, read_only=read_only))
-
-
-def _check_scheme(url: str) -> None:
-    """Refuse a scheme that fsspec does not have. Opening the store finds what else may be wrong with a URL."""
-    scheme, separator, _ = url.partition("://")
-    try:
-        from fsspec import available_protocols
-    except ImportError:  # opening the store reports that
-        return
-    if separator and "::" not in scheme and scheme not in available_protocols():
+    remote = satellite("precast.publish.remote")
+    if not remote.is_supported(remote_cache):
+        scheme = remote_cache.partition("://")[0]
         raise typer.BadParameter(f"--remote-cache: {scheme}:// is not a supported scheme: use s3://, gs:// or file://")
+    return Store(path, warn, remote.Remote(remote_cache, warn, read_only=read_only))

@@ -14,7 +14,6 @@ Cache = Annotated[Path, Argument(help="The folder of the cache.", metavar="CACHE
 CacheOrProject = Annotated[
     Path | None, Argument(help="The folder of the cache; if left out, precast.toml names it.", metavar="CACHE")
 ]
-Manifests = Annotated[list[Path], Argument(help="The manifests.", metavar="MANIFEST...")]
 ManifestsOrProject = Annotated[
     list[Path] | None, Argument(help="The manifests; if left out, precast.toml names them.", metavar="MANIFEST...")
 ]
@@ -98,22 +97,6 @@ Jobs = Annotated[
     Option("--jobs", "-j", min=0, max=1024, help="Worker processes; 0 chooses a number for this machine.", metavar="N"),
 ]
 Timeout = Annotated[float, Option("--timeout", min=1, help="Time limit for one variant, in seconds.", metavar="SEC")]
-
-# Which artifacts of a cache.
-Op = Annotated[list[str] | None, Option("--op", help="Only this op; may be repeated.", metavar="OP")]
-Where = Annotated[
-    list[str] | None,
-    Option(
-        "--where", help="Only variants with this value, such as dtype=bfloat16; may be repeated.", metavar="KEY=VALUE"
-    ),
-]
-KeyPrefix = Annotated[
-    str, Option("--key", help="Only the artifact whose key starts with this.", metavar="KEY", show_default=False)
-]
-Problems = Annotated[
-    list[str] | None,
-    Option("--problem", help="Only this problem, such as m=4096,n=8192; may be repeated.", metavar="SIZES"),
-]
 
 # Removing what is unused.
 Prune = Annotated[bool, Option("--prune", help="Remove what --older-than and --keep select.")]

@@ -68,7 +68,8 @@ def checkout() -> str:
 
 PARTS = {
     "attach": ("attach",), "emulate": ("emulator", "measure"), "native": ("native",),
-    **dict.fromkeys(("cutlass", "flash-attention", "flashinfer", "measure", "quack", "torch"), ("measure",)),
+    **dict.fromkeys(("hub", "publish", "remote", "sign"), ("publish",)),
+    **dict.fromkeys(("cutlass", "export", "flash-attention", "flashinfer", "measure", "quack", "torch"), ("measure",)),
 }  # fmt: skip
 """The folders of the distributions that each extra brings."""
 

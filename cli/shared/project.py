@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,28 +114,3 @@ def worker_count(named: int | None) -> int | None:
     """The number of workers that is named on the command line, else the project's; None chooses one."""
     project = project_here() if named is None else None
     return (project.jobs if project is not None else named) or None
-
-
-def import_from_project(cache: Path) -> None:
-    """Let this process, and those that it starts, import the modules that the project's manifests name.
-
-    References and inputs are in the modules that the kernels are in. For another cache than the project's, which may be
-    a part of it, a mistake in a manifest does not matter.
-    """
-    from precast.build.errors import ManifestError
-    from precast.build.plan.manifest import read_manifest
-
-    project = project_here()
-    if project is None:
-        return
-    try:
-        folders = dict.fromkeys(str(folder) for path in project.manifests for folder in read_manifest(path).search)
-    except ManifestError:
-        if cache.resolve() == project.output.resolve():
-            raise
-        return
-    if not folders:
-        return
-    sys.path.extend(folder for folder in folders if folder not in sys.path)
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*([before] if before else []), *folders])

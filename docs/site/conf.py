@@ -24,6 +24,7 @@ exclude_patterns = [
     "emulator",
     "measure",
     "native",
+    "publish",
     "loader",
     "kernels",
     "manifests",

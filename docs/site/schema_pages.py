@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cache_schema import schema_of
 from page_parts import NOTE, table
-
-from precast.build.schemas.cache_schema import schema_of
 
 LONGEST = 120
 """Characters of a pattern that a cell shows."""

@@ -1,15 +1,24 @@
-"""Write four pages of docs/reference from the code: ``make reference``. A test fails while one is out of date."""
+"""Write four pages of docs/reference and the published JSON Schemas from the code: ``make reference``.
+
+A test fails while one is out of date.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cache_schema
 import cli_page
 import python_page
 import schema_pages
 
-FOLDER = Path(__file__).resolve().parents[1] / "reference"
+from precast.build.schemas.documents import NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "reference"
+SCHEMAS = ROOT / "build" / "schemas"
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page.page,
     "manifest-schema.md": schema_pages.manifest_page,
@@ -18,12 +27,19 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-def main() -> None:
-    """Write every page."""
-    FOLDER.mkdir(exist_ok=True)
+def files() -> Iterator[tuple[Path, str]]:
+    """The path and the text of every file."""
+    for name in NAMES:
+        yield SCHEMAS / f"{name}.json", f"{json.dumps(cache_schema.schema_of(name), sort_keys=True)}\n"
     for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), encoding="utf-8")
-        print(f"wrote {(FOLDER / name).relative_to(FOLDER.parents[1])}")
+        yield FOLDER / name, page()
+
+
+def main() -> None:
+    """Write every file."""
+    for path, text in files():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ EXTRAS = {
     "precast.attach": "attach",
     "precast.measure": "measure",
     "precast.native": "native",
+    "precast.publish": "publish",
+    "precast.publish.remote": "remote",
+    **{f"precast.publish.commands.{name}": "sign" for name in ("sbom", "sign", "verify_signature")},
     "quack": "quack",
     "torch": "torch",
     "triton": "quack",
@@ -21,6 +24,8 @@ def extra_of(module: str) -> str | None:
 
     >>> extra_of("torch.nn"), extra_of("cutlass.operators.gemm"), extra_of("cutlass.cute")
     ('torch', 'cutlass', None)
+    >>> extra_of("precast.publish.commands.push"), extra_of("precast.publish.commands.sign")
+    ('publish', 'sign')
     """
     parts = module.split(".")
     prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.declare import Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.rows import Split

@@ -1,1 +1,1 @@
-"""The commands verify, bench, tune and report: one file for each."""
+"""The commands that verify, measure, compare and export what is in a cache: one file for each."""

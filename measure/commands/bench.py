@@ -16,8 +16,11 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message, print_result, table
 from precast.cli.shared.progress import Progress
-from precast.cli.shared.project import cache_or_project, import_from_project
-from precast.cli.shared.values import check_key_prefix, check_output_file, problem_sizes
+from precast.cli.shared.project import cache_or_project
+from precast.cli.shared.values import check_output_file
+from precast.measure.commands.shared import selection
+from precast.measure.commands.shared.project_modules import import_from_project
+from precast.measure.commands.shared.values import check_key_prefix, problem_sizes
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.tuning.tiling import Tiling
@@ -38,10 +41,10 @@ def command(
         Path | None,
         typer.Option("--output", "-o", help="The file for the times, for 'precast tune apply'.", metavar="FILE"),
     ] = None,
-    op: options.Op = None,
-    where: options.Where = None,
-    key: options.KeyPrefix = "",
-    problem: options.Problems = None,
+    op: selection.Op = None,
+    where: selection.Where = None,
+    key: selection.KeyPrefix = "",
+    problem: selection.Problems = None,
     rounds: Annotated[
         int, typer.Option("--rounds", min=1, max=100, help="How many times each variant is timed.", metavar="N")
     ] = 3,

@@ -23,8 +23,11 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message
 from precast.cli.shared.progress import Progress
-from precast.cli.shared.project import cache_or_project, import_from_project, store_folder
-from precast.cli.shared.values import check_key_prefix, check_output_file, problem_sizes
+from precast.cli.shared.project import cache_or_project, store_folder
+from precast.cli.shared.values import check_output_file
+from precast.measure.commands.shared import selection
+from precast.measure.commands.shared.project_modules import import_from_project
+from precast.measure.commands.shared.values import check_key_prefix, problem_sizes
 from precast.measure.commands.shared.verify_results import Run, print_verified
 
 if TYPE_CHECKING:
@@ -43,8 +46,8 @@ class Sanitizer(str, Enum):
 
 def command(
     cache: options.CacheOrProject = None,
-    op: options.Op = None,
-    key: options.KeyPrefix = "",
+    op: selection.Op = None,
+    key: selection.KeyPrefix = "",
     target: options.Target = None,
     problem: Annotated[
         str, typer.Option("--problem", help="Launch this problem only, such as n=5.", metavar="SIZES")

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from precast.build.ipc.child_process import ChildLost, ChildProcess
-from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
 from precast.loader.contract.format import fields
 from precast.loader.errors import FormatError, PrecastError
 from precast.measure.checks.check import Check
+from precast.measure.on_gpu.environment import launching_environment
 from precast.measure.timing.bench import Timing
 from precast.measure.timing.ceilings import Ceilings
 from precast.measure.timing.timer import LAUNCHES

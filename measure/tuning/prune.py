@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.build.measurements.tuning_file import Group, TuningFile, config_json
-from precast.build.plan.manifest import Entry, Manifest
+from precast.build.plan.entry import Entry
+from precast.build.plan.manifest import Manifest
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import canonical, config_text
 from precast.loader.resolve.cache import Cache

@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from precast.build.disk.scratch import temporary_folder
-from precast.build.errors import NoPtx, ToolError
+from precast.build.errors import ToolError
 from precast.build.ipc.capacity import processors
 from precast.build.ipc.child_process import ChildLost, ChildProcess
-from precast.build.ipc.environment import launching_environment
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import ffi_folder, program
 from precast.build.rehearsal.recorder import SOURCE, recorder_library
@@ -29,8 +28,9 @@ from precast.loader.resolve.evidence import EMULATION
 from precast.measure.checks.check import Check
 from precast.measure.checks.scenarios import Schedule
 from precast.measure.launching.cases import LeftOut, Selected, declaration_for
+from precast.measure.on_gpu.environment import launching_environment
 from precast.measure.verification.evidence import date
-from precast.measure.verification.kept_ptx import KeptPtx
+from precast.measure.verification.kept_ptx import KeptPtx, NoPtx
 from precast.measure.verification.verifier import NotEmulated
 
 EMULATOR = 4  # raise it when the emulator finds more, or computes otherwise

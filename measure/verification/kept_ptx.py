@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 
-from precast.build.errors import NoPtx
 from precast.build.store.store import Store
 from precast.loader.contract.format.artifact import Artifact
+from precast.loader.errors import PrecastError
 from precast.loader.resolve.cache import Cache
+
+
+class NoPtx(PrecastError):
+    """An artifact cannot be emulated, because its PTX was not kept."""
+
+    code = "PCB25"
 
 
 class KeptPtx:

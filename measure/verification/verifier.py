@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from precast.build.errors import NoPtx
 from precast.kernels.authoring.declare import Problem
 from precast.measure.checks.check import Check, outcome, smallest
 from precast.measure.launching.cases import LeftOut, Selected, misfit
 from precast.measure.verification.evidence import EarlierEvidence
+from precast.measure.verification.kept_ptx import NoPtx
 
 _NO_MEMORY = "OutOfMemoryError"
 

@@ -9,10 +9,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from precast.build.cache.contents import ArtifactId, CacheContents
-from precast.build.cache.diff import Difference, difference
 from precast.build.store.store import Store
 from precast.loader.contract.format.op_reader import OpReader
 from precast.measure.bench.report import Report
+from precast.measure.comparison.diff import Difference, difference
 from precast.measure.web_report.contest import Contest, contests, wins
 from precast.measure.web_report.variant import Variant, facts
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from precast.build.builder import Options, build
+from precast.build.build_run import Options
+from precast.build.builder import build
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import coverage
 from precast.build.cache.merge import merge_caches
@@ -18,8 +19,7 @@ from precast.build.gpu.profile import Profiles
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of_files
 from precast.build.plan.shard import Shard, part_of
-from precast.build.results.report import Report
-from precast.build.results.reproduce import reproduce
+from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.assumptions import Assumptions
@@ -28,6 +28,7 @@ from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
+from precast.measure.comparison.reproduce import reproduce
 from tests.helpers.builds import HEAD
 from tests.helpers.resolutions import HERE
 

@@ -18,7 +18,8 @@ from rich.text import Text
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
-from precast.measure import commands
+from precast.measure import commands as of_measure
+from precast.publish import commands as of_publish
 from tests.helpers.forks.forked_process import run
 from tests.helpers.pages import command_of
 
@@ -52,7 +53,7 @@ def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
             assert f"{name} {main.first_line(name)}" in text_of(panel)
 
 
-@pytest.mark.parametrize("distribution", ["attach", "measure"])
+@pytest.mark.parametrize("distribution", ["attach", "measure", "publish"])
 def test_a_command_whose_distribution_is_not_there_names_what_installs_it(
     monkeypatch: pytest.MonkeyPatch, distribution: str
 ) -> None:
@@ -70,14 +71,16 @@ def test_the_help_of_a_group_lists_its_commands() -> None:
 
 def test_every_file_that_defines_a_command_is_in_the_help() -> None:
     """And no other file is in the rooms of commands."""
-    folders = [Path(main.__file__).parent / room for room in main.ROOMS] + [Path(commands.__path__[0])]
+    folders = [Path(main.__file__).parent / room for room in main.ROOMS]
+    folders += [Path(package.__path__[0]) for package in (of_measure, of_publish)]
     files = {
         path
         for folder in folders
         for path in folder.rglob("*.py")
         if path.name != "__init__.py" and path.parent.name != "shared"
     }
-    names = [name for name in main.commands() if main.module_of(name).startswith(("precast.cli.", "precast.measure."))]
+    homes = ("precast.cli.", "precast.measure.", "precast.publish.")
+    names = [name for name in main.commands() if main.module_of(name).startswith(homes)]
     listed = {Path(importlib.import_module(main.module_of(name)).__file__ or "") for name in names}
     assert {path.resolve() for path in files} == {path.resolve() for path in listed}
     assert all(callable(importlib.import_module(main.module_of(name)).command) for name in main.commands())

@@ -92,6 +92,7 @@ def test_an_extra_names_the_folders_of_the_distributions_that_it_brings() -> Non
             brought.setdefault(match[3], set()).update(filter(None, (match[1], *(match[2] or "").split(","))))
     for _ in brought:  # an extra may bring another
         brought = {extra: parts.union(*(brought.get(part, ()) for part in parts)) for extra, parts in brought.items()}
-    folders = {extra: parts & {"attach", "emulator", "measure", "native"} for extra, parts in brought.items()}
+    alone = {"attach", "emulator", "measure", "native", "publish"}
+    folders = {extra: parts & alone for extra, parts in brought.items()}
     own = ("dev", "test")
     assert {e: f for e, f in folders.items() if f and e not in own} == {e: set(f) for e, f in PARTS.items()}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.errors import BundleError
-from precast.build.wheel.bundle import File, bundle, platform_of, platforms
 from precast.build.wheel.wheel import write_wheels
 from precast.loader.resolve.cache import Cache
+from precast.publish.bundle import File, bundle, platform_of, platforms
+from precast.publish.errors import BundleError
 from tests.helpers.caches import Native, demo
 
 ROOT = Path(__file__).resolve().parents[2]

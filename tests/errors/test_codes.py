@@ -40,7 +40,16 @@ GIVEN = {
 """Every code that was ever given. A line is added for a new class. None is changed or taken out: logs have them."""
 RETIRED: frozenset[str] = frozenset()
 """Of these, the classes that are no more. Their entries stay on the page, and say so."""
-LETTERS = {"loader": "L", "attach": "A", "kernels": "K", "build": "B", "emulator": "B", "measure": "B", "cli": "C"}
+LETTERS = {
+    "loader": "L",
+    "attach": "A",
+    "kernels": "K",
+    "build": "B",
+    "emulator": "B",
+    "measure": "B",
+    "publish": "B",
+    "cli": "C",
+}
 
 
 def error_classes() -> dict[str, type[PrecastError | EmulatorError]]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from precast.build.push.push import push_cache
 from precast.fetch.distribution.reference import read_reference
 from precast.fetch.fetcher import fetch
 from precast.fetch.source import open_source
@@ -19,6 +18,7 @@ from precast.fetch.transport.credentials import hub_token, registry_login
 from precast.fetch.transport.web import Web
 from precast.loader.errors import ConfigError, FetchError
 from precast.loader.resolve.cache import Cache
+from precast.publish.push.push import push_cache
 from tests.helpers.packed_caches import tree
 from tests.helpers.web.hub import Hub
 from tests.helpers.web.many import QUICK

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from precast.build.push.push import push_cache
 from precast.loader.resolve.cache import Cache
+from precast.publish.push.push import push_cache
 from tests.helpers.caches import Native, demo, gives_away
 from tests.helpers.packed_caches import tree
 from tests.helpers.pages import blocks

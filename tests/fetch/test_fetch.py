@@ -154,7 +154,7 @@ def test_only_a_cache_is_replaced(served: Served, old: Path, tmp_path: Path) -> 
 
 
 def test_a_folder_of_this_machine(old: Path, tmp_path: Path) -> None:
-    from precast.build.push.push import push_cache
+    from precast.publish.push.push import push_cache
 
     assert fetch(f"file://{old}", tmp_path / "one").received > 0
     pushed = push_cache(old, f"file://{tmp_path / 'shelf'}")

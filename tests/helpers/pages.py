@@ -9,7 +9,7 @@ from pathlib import Path
 from precast.cli import main
 from tests.helpers.source_tree import ROOT
 
-PACKAGES = ("attach/README.md", "emulator/README.md", "loader/README.md", "measure/README.md", "native/README.md")
+PACKAGES = tuple(f"{name}/README.md" for name in ("attach", "emulator", "loader", "measure", "native", "publish"))
 """The pages of packages, which are shown where these are published, and not on the site."""
 PAGES = tuple(
     path.relative_to(ROOT).as_posix()

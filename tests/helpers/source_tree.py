@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("loader", "fetch", "attach", "kernels", "build", "cli", "manifests", "emulator", "measure", "native")
+PACKAGES = (
+    "loader", "fetch", "attach", "kernels", "build", "cli", "manifests", "emulator", "measure", "native", "publish",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from precast.build.errors import Location
 from precast.build.plan.description import Description
-from precast.build.plan.manifest import KernelRef, parse_manifest
+from precast.build.plan.entry import KernelRef
+from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import Plan, make_plan
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.config import Key

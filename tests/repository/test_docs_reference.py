@@ -6,7 +6,7 @@ import ast
 import importlib
 import re
 
-from precast.build.schemas.cache_schema import schema_of
+from precast.build.schemas.documents import schema_of
 from tests.helpers.pages import quoted, text_of
 from tests.helpers.source_tree import ROOT, Module, modules
 

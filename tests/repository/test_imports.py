@@ -52,7 +52,9 @@ def test_the_emulator_imports_nothing_but_itself() -> None:
     assert {name for name in found if not f"{name}.".startswith("precast.emulator.")} - {"precast"} == set()
 
 
-@pytest.mark.parametrize("package", ["attach", "build", "cli", "fetch", "kernels", "loader", "measure", "native"])
+@pytest.mark.parametrize(
+    "package", ["attach", "build", "cli", "fetch", "kernels", "loader", "measure", "native", "publish"]
+)
 def test_importing_a_package_does_not_start_the_dsl(package: str) -> None:
     assert imported(f"import precast.{package}") & {"cutlass", "torch"} == set()
 

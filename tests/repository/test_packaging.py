@@ -1,4 +1,4 @@
-"""The six distributions: what is in them, and that making them leaves the tree alone."""
+"""The distributions: what is in them, and that making them leaves the tree alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from precast.attach.activation import plugin
 from precast.loader.version import VERSION, compatible
 
 ROOT = Path(__file__).resolve().parents[2]
-ALONE = ("loader", "emulator", "attach", "measure", "native")  # each a distribution of its own
+ALONE = ("loader", "emulator", "attach", "measure", "native", "publish")  # each a distribution of its own
 PACKAGES = ("kernels", "manifests", "build", "cli")
 COMPILED = "native/_callpath.abi3.so"
 ACTIVATION = "precast_attach.pth"  # at the top of the wheel, where Python reads it when it starts
@@ -178,8 +178,17 @@ def test_the_measure_wheel_holds_its_page_and_is_brought_by_what_measures(made: 
     assert {"precast/measure/py.typed", "precast/measure/web_report/page.html"} < modules < names
     assert metadata(made, "precast_measure").get_all("Requires-Dist", []) == [f"precast=={VERSION}"]
     requirements = metadata(made, "precast").get_all("Requires-Dist", [])
-    for extra in ("emulate", "measure", "torch"):
+    for extra in ("emulate", "export", "measure", "torch"):
         assert f"precast-measure=={VERSION}; extra == '{extra}'" in requirements
+
+
+def test_the_publish_wheel_is_brought_by_its_extra(made: dict[str, Path]) -> None:
+    names = set(zipfile.ZipFile(wheel_of(made["out"], "precast_publish")).namelist())
+    assert {"precast/publish/py.typed"} < sources("publish", "precast/publish/") < names
+    requirements = metadata(made, "precast_publish").get_all("Requires-Dist", [])
+    assert requirements == ["packaging>=24.2", f"precast=={VERSION}"]
+    whole = metadata(made, "precast").get_all("Requires-Dist", [])
+    assert f"precast-publish=={VERSION}; extra == 'publish'" in whole
 
 
 @pytest.mark.parametrize(
@@ -191,6 +200,7 @@ def test_the_measure_wheel_holds_its_page_and_is_brought_by_what_measures(made: 
         ("precast_attach", "attach"),
         ("precast_measure", "measure"),
         ("precast_native", "native"),
+        ("precast_publish", "publish"),
     ],
 )
 def test_an_sdist_holds_its_sources_and_no_links(made: dict[str, Path], name: str, folder: str) -> None:
@@ -265,7 +275,7 @@ def metadata(made: dict[str, Path], name: str) -> Message:
 def test_all_distributions_have_one_version(made: dict[str, Path]) -> None:
     builder = metadata(made, "precast")
     others = [metadata(made, f"precast_{name}")["Version"] for name in ALONE]
-    assert [builder["Version"], *others] == [VERSION] * 6
+    assert [builder["Version"], *others] == [VERSION] * (1 + len(ALONE))
     assert f"precast-loader=={VERSION}" in builder.get_all("Requires-Dist", [])
 
 

@@ -31,6 +31,11 @@ ABSENT_OR_THERE = {
         "torch": "the extra torch brings both",
         "typer": "the builder's, whose commands are in measure/commands",
     },
+    "publish": {
+        "typer": "the builder's, whose commands are in publish/commands",
+        **{"huggingface_hub": "the extra hub brings both", "fsspec": "the extra remote brings both"},
+        **dict.fromkeys(("cyclonedx", "packageurl", "sigstore"), "the extra sign brings both"),
+    },
     "native": {"typer": "the builder's, whose command is in native/command.py"},
     "manifests": {"cute": "CUTLASS's examples, which the script puts on the path"},
 }
@@ -42,7 +47,7 @@ def requirements(folder: str) -> set[str]:
     """The names of the distributions that the distribution of a folder requires, and of its extras."""
     if folder == "fetch":  # in the loader's wheel
         return requirements("loader")
-    if folder in ("loader", "emulator", "attach", "measure", "native"):
+    if folder in ("loader", "emulator", "attach", "measure", "native", "publish"):
         own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         extras = own.get("optional-dependencies", {}).values()
         return {name_of(each) for group in (own.get("dependencies", ()), *extras) for each in group}
@@ -90,7 +95,8 @@ def undeclared(folder: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "folder", ["loader", "fetch", "emulator", "attach", "build", "cli", "kernels", "manifests", "measure", "native"]
+    "folder",
+    ["loader", "fetch", "emulator", "attach", "build", "cli", "kernels", "manifests", "measure", "native", "publish"],
 )
 def test_imports_are_required(folder: str) -> None:
     wrong = {

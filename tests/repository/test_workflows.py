@@ -133,6 +133,6 @@ def test_what_the_written_workflow_uploads_is_downloaded_under_the_same_name() -
 
 def test_the_loader_is_published_before_the_builder() -> None:
     job = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["publish"]
-    distributions = ["loader", "emulator", "attach", "builder", "measure", "native"]
+    distributions = ["loader", "emulator", "attach", "builder", "measure", "native", "publish"]
     assert job["strategy"] == {"max-parallel": 1, "matrix": {"distribution": distributions}}
     assert job["permissions"]["id-token"] == "write" and "secrets." not in str(job)

@@ -38,10 +38,10 @@ def command(
         ),
     ] = None,
 ) -> None:
+    from precast.attach.builder.added_companions import add_companions
     from precast.attach.builder.recorded_run import ended
     from precast.attach.builder.recorded_start import companions_named, record_start
     from precast.build.cache.cache_folder import check_output
-    from precast.build.cache.companion_files import add_companions
 
     companions = companions_named(companion or ())
     check_output(output)

@@ -12,7 +12,7 @@ from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
     from precast.build.plan.plan import Plan
-    from precast.build.results.report import Report, Step
+    from precast.build.report import Report, Step
 
 # A variant that takes longer, or is larger, is worth a line.
 _SLOW, _LARGE = 10.0, 1_000_000

@@ -16,11 +16,11 @@ from precast.cli.shared.output import count
 from precast.cli.shared.progress import Progress
 
 if TYPE_CHECKING:
-    from precast.build import builder
+    from precast.build.build_run import Options
     from precast.build.gpu.profile import Profiles
     from precast.build.plan.plan import Plan
     from precast.build.plan.shard import Shard
-    from precast.build.results.report import Report
+    from precast.build.report import Report
     from precast.build.store.store import Store
 
 _KEPT = "the store keeps what was built, and the cache is unchanged; build again to continue"
@@ -43,7 +43,7 @@ class BuildRequest:
     shard: Shard | None
     profiles: Profiles
     store: Store
-    options: builder.Options
+    options: Options
     as_json: bool
     project: Path | None = None
     quiet: bool = False
@@ -55,7 +55,7 @@ class BuildRequest:
 
     def run(self) -> Result:
         """Build the cache; its folder is checked first."""
-        from precast.build import builder
+        from precast.build.builder import build
         from precast.build.cache.cache_folder import check_output
         from precast.build.plan.shard import part_of
 
@@ -69,7 +69,7 @@ class BuildRequest:
                 plan = self.manifests.read(self.profiles, self.store.notes)
                 plan = part_of(plan, self.shard) if self.shard else plan
                 display.stage(f"looking up {count(len(plan.variants), 'variant')} in the store and starting workers")
-                report = builder.build(plan, self.output, store=self.store, options=self.options, show=display.show)
+                report = build(plan, self.output, store=self.store, options=self.options, show=display.show)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_KEPT) from None
         return Result(plan, report, self.output)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from precast.kernels.authoring import configs, tensors
+from precast.kernels import configs
+from precast.kernels.authoring import tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance
 from precast.loader.contract.format.config import Config
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from precast.kernels import configs
 from precast.kernels.adapters.attention import cases
-from precast.kernels.authoring import configs
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target

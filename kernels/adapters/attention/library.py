@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from precast.kernels import configs
 from precast.kernels.adapters.fake_tensors import fake_tensors
 from precast.kernels.adapters.pinned_package import PinnedPackage
 from precast.kernels.adapters.quack.library import QUACK
-from precast.kernels.authoring import configs
 from precast.kernels.authoring.dtypes import to_torch
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target

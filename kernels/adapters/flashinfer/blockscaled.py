@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from precast.kernels import configs
 from precast.kernels.adapters.flashinfer import library
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.arguments import FORMATS
-from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring import rounding
 from precast.kernels.authoring.declare import GRID, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from precast.kernels import configs
 from precast.kernels.adapters.pinned_package import PinnedPackage
-from precast.kernels.authoring import configs
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from precast.kernels import configs
 from precast.kernels.adapters.flashinfer import library
-from precast.kernels.authoring import configs, rounding
+from precast.kernels.authoring import rounding
 from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.hints import DType
 from precast.kernels.row_kernel import Constant, RowKernel, Tensor, row_problems

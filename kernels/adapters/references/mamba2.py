@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.loader.contract.format.config import Config

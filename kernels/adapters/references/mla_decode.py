@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.composition.part import Part
 from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.dtypes import to_torch

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from precast.kernels.authoring import configs, tensors
+from precast.kernels import configs
+from precast.kernels.authoring import tensors
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned

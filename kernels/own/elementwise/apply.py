@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from precast.kernels.authoring import configs, rounding
+from precast.kernels import configs
+from precast.kernels.authoring import rounding
 from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned

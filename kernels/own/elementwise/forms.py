@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeVar
 
-from precast.kernels.authoring import configs, tensors
+from precast.kernels import configs
+from precast.kernels.authoring import tensors
 from precast.kernels.authoring.declare import SPECIAL_VALUES, Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.tiles import Tile

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.own.matrix.products import Design, Product, shape_refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own.matrix.blocking import Blocking
 from precast.loader.contract.format.config import Config

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from precast.kernels.authoring import configs, rounding
+from precast.kernels import configs
+from precast.kernels.authoring import rounding
 from precast.kernels.authoring.declare import GRID, Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_torch
 from precast.kernels.authoring.tile import Tile

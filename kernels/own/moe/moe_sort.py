@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from precast.kernels.authoring import configs, tensors
+from precast.kernels import configs
+from precast.kernels.authoring import tensors
 from precast.kernels.authoring.declare import Cost, Problem, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass, to_torch
 from precast.kernels.authoring.hints import DType, Tuned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from precast.kernels.authoring import configs
+from precast.kernels import configs
 from precast.kernels.authoring.declare import Cost, Problem
 from precast.kernels.authoring.dtypes import bits
 from precast.kernels.own import row_cases

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
-from precast.kernels.authoring import configs, rounding, tensors
+from precast.kernels import configs
+from precast.kernels.authoring import rounding, tensors
 from precast.kernels.authoring.declare import Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from precast.kernels.authoring import configs, rounding
+from precast.kernels import configs
+from precast.kernels.authoring import rounding
 from precast.kernels.authoring.declare import Tolerance
 from precast.kernels.authoring.dtypes import to_cutlass
 from precast.kernels.authoring.hints import DType, Tuned

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from precast.cli.shared.output import count, print_result
-from precast.cli.shared.values import problem_text
 from precast.measure.commands.shared.junit import ReportedCase, report
+from precast.measure.commands.shared.values import problem_text
 
 if TYPE_CHECKING:
     from precast.loader.resolve.cache import Cache

@@ -17,8 +17,9 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result
 from precast.cli.shared.progress import Progress
-from precast.cli.shared.values import problem_sizes, problem_text
+from precast.measure.commands.shared import selection
 from precast.measure.commands.shared.contests import CacheOption, OutputFile, Selection
+from precast.measure.commands.shared.values import problem_sizes, problem_text
 
 if TYPE_CHECKING:
     from precast.kernels.authoring.declare import Problem
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    manifests: options.Manifests,
+    manifests: selection.Manifests,
     cache: CacheOption,
     output: OutputFile = None,
-    op: options.Op = None,
-    where: options.Where = None,
-    problem: options.Problems = None,
+    op: selection.Op = None,
+    where: selection.Where = None,
+    problem: selection.Problems = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=1, help="Time limit for one timing, in seconds.", metavar="SEC")
     ] = 60.0,

@@ -13,8 +13,9 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result
-from precast.cli.shared.values import problem_sizes
+from precast.measure.commands.shared import selection
 from precast.measure.commands.shared.contests import CacheOption, OutputFile, Selection
+from precast.measure.commands.shared.values import problem_sizes
 
 if TYPE_CHECKING:
     from precast.build.measurements.tuning_file import Group
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def command(
-    manifests: options.Manifests,
+    manifests: selection.Manifests,
     cache: CacheOption,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU to model, such as B200.", metavar="GPU")],
     output: OutputFile = None,
-    op: options.Op = None,
-    where: options.Where = None,
-    problem: options.Problems = None,
+    op: selection.Op = None,
+    where: selection.Where = None,
+    problem: selection.Problems = None,
     as_json: options.Json = False,
 ) -> None:
     from precast.build.disk.scratch import write_output

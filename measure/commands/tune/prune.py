@@ -13,18 +13,19 @@ import typer
 
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result, size
+from precast.measure.commands.shared import selection
 from precast.measure.commands.shared.contests import CacheOption, Selection
 
 
 def command(
-    manifests: options.Manifests,
+    manifests: selection.Manifests,
     cache: CacheOption,
     times: Annotated[
         Path | None,
         typer.Option("--times", help="The tuning file; by default the one in the manifests.", metavar="FILE"),
     ] = None,
-    op: options.Op = None,
-    where: options.Where = None,
+    op: selection.Op = None,
+    where: selection.Where = None,
     within: Annotated[
         float,
         typer.Option("--within", min=0, max=100, help="How close to the best time is close enough.", metavar="PERCENT"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.cache.companion_files import add_companions
+from precast.attach.builder.added_companions import add_companions
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.merge import merge_caches
 from precast.build.cache.pack import uncompressed

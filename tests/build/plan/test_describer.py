@@ -15,7 +15,7 @@ from precast.build.errors import DescribeError, Location, ManifestError
 from precast.build.inputs.closure import Closure, Closures, Reads
 from precast.build.plan.describer import Describer, describing
 from precast.build.plan.description import Description, NotDescribed
-from precast.build.plan.manifest import KernelRef
+from precast.build.plan.entry import KernelRef
 from precast.build.plan.planner import plan_of_files
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.config import Key

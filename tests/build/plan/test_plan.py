@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from precast.build.errors import ManifestError
 from precast.build.plan.description import Described, Description
-from precast.build.plan.manifest import KernelRef, Manifest, parse_manifest
+from precast.build.plan.entry import KernelRef
+from precast.build.plan.manifest import Manifest, parse_manifest
 from precast.build.plan.matrix import matrix_of
 from precast.build.plan.plan import Plan, make_plan
 from precast.loader.contract.format.config import Key

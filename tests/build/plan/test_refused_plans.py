@@ -9,7 +9,8 @@ import pytest
 
 from precast.build.errors import ManifestError
 from precast.build.plan.description import Description, NotDescribed
-from precast.build.plan.manifest import KernelRef, read_manifest
+from precast.build.plan.entry import KernelRef
+from precast.build.plan.manifest import read_manifest
 from precast.build.plan.plan import make_plan
 from precast.build.plan.variant import Variant
 from precast.loader.contract.format.config import Key

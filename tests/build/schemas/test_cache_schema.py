@@ -14,7 +14,7 @@ import pytest
 from precast.build.errors import ManifestError
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.yaml.reader import read_yaml
-from precast.build.schemas.cache_schema import NAMES, schema_of
+from precast.build.schemas.documents import NAMES, schema_of
 from precast.loader.contract.format.artifact import Artifact, Blob, Host, Resources
 from precast.loader.contract.format.assumptions import Assumptions
 from precast.loader.contract.format.config import Config, Key

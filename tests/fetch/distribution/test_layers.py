@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.build.push.layering import MOST_LAYERS, layers_of
 from precast.fetch.distribution.image import Descriptor as D
 from precast.fetch.distribution.image import encode_config, encode_manifest, read_layers, read_manifest
 from precast.fetch.distribution.layers import Layer, Member, layers_to_json, parse_layers, plan_transfers
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import FormatError
+from precast.publish.push.layering import MOST_LAYERS, layers_of
 
 contents = st.dictionaries(
     st.integers(0, 2**256 - 1).map(lambda n: f"blobs/{n:064x}"), st.binary(max_size=300), max_size=12

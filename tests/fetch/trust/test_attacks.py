@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from precast.build.signing.sign import sign, with_key
 from precast.fetch.trust import ecdsa
 from precast.fetch.trust.bundle import BUNDLE_FILE, BUNDLE_LIMIT, encode_bundle, signed_bytes
 from precast.fetch.trust.policy import TrustPolicy
 from precast.loader.errors import SignatureError
 from precast.loader.resolve.cache import Cache
+from precast.publish.signing.sign import sign, with_key
 from tests.helpers.packed_caches import Built
 from tests.helpers.signatures.signed import Pair, bundle_of, key_pair, signed_cache
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from precast.build.cache.contents import CacheContents
-from precast.build.signing.provenance import statement
 from precast.fetch.trust.policy import TrustPolicy
 from precast.loader.errors import SignatureError
+from precast.publish.signing.provenance import statement
 from tests.helpers.packed_caches import Built
 from tests.helpers.signatures.private_sigstore import NOW, PrivateSigstore
 from tests.helpers.signatures.signed import key_pair, policy_file, signed_cache

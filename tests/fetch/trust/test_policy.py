@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from precast.build.signing.sign import sign, with_key
 from precast.fetch.trust.bundle import BUNDLE_FILE
 from precast.fetch.trust.policy import TrustPolicy
 from precast.loader.errors import ConfigError, SignatureError
 from precast.loader.resolve.cache import Cache
+from precast.publish.signing.sign import sign, with_key
 from tests.helpers.packed_caches import Built
 from tests.helpers.signatures.signed import Pair, key_pair, policy_file, signed_cache
 

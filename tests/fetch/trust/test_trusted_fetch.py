@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.push.push import push_cache
-from precast.build.signing.sign import sign, with_key
 from precast.cli import main as cli
 from precast.fetch import __main__ as command
 from precast.fetch.fetcher import fetch
 from precast.fetch.trust.bundle import BUNDLE_FILE
 from precast.loader.errors import FetchError, IntegrityError, SignatureError
 from precast.loader.resolve.cache import Cache
+from precast.publish.push.push import push_cache
+from precast.publish.signing.sign import sign, with_key
 from tests.helpers.packed_caches import tree
 from tests.helpers.signatures.signed import Pair, key_pair, policy_file
 from tests.helpers.web.many import many

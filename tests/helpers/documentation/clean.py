@@ -21,7 +21,7 @@ from tests.helpers.source_tree import ROOT
 def wheels(folder: Path) -> dict[str, Path]:
     """The wheels of this tree, by distribution."""
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder]
-    run([*pip, *(ROOT / name for name in ("loader", "emulator", "attach", "measure", "native", "."))])
+    run([*pip, *(ROOT / name for name in ("loader", "emulator", "attach", "measure", "native", "publish", "."))])
     return {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
 
 

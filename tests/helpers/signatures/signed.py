@@ -10,8 +10,8 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from precast.build.signing.sign import sign, with_key
 from precast.fetch.trust.bundle import BUNDLE_FILE
+from precast.publish.signing.sign import sign, with_key
 from tests.helpers.packed_caches import Built
 
 

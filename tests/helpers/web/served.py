@@ -10,9 +10,9 @@ from itertools import count
 from pathlib import Path
 
 from precast.build.cache.contents import CacheContents
-from precast.build.push.folder_push import folder_files
-from precast.build.push.layering import layers_of
-from precast.build.push.push import push_cache
+from precast.publish.push.folder_push import folder_files
+from precast.publish.push.layering import layers_of
+from precast.publish.push.push import push_cache
 from tests.helpers.web.hub import Hub
 from tests.helpers.web.many import QUICK
 from tests.helpers.web.registry import in_front_of

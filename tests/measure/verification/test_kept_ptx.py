@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from precast.build.cache.contents import CacheContents
-from precast.build.errors import NoPtx
 from precast.build.store.store import Store, compressed
 from precast.build.wheel.host_filter import for_host
 from precast.kernels.authoring.declare import Declaration
 from precast.loader.resolve.cache import Cache
 from precast.measure.launching.cases import LeftOut, Selected
 from precast.measure.verification.emulations import with_ptx
-from precast.measure.verification.kept_ptx import KeptPtx
+from precast.measure.verification.kept_ptx import KeptPtx, NoPtx
 from tests.helpers.builds import manifest, module, precast, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]

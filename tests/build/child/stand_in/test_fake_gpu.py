@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from precast.build.builder import Options, build
+from precast.build.build_run import Options
+from precast.build.builder import build
 from precast.build.child.stand_in.fake_gpu import toolkit
 from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
 from precast.build.ipc.message import Message
 from precast.build.plan.planner import plan_of_files
-from precast.build.results.report import Report
+from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD

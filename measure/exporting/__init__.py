@@ -1,0 +1,1 @@
+"""Exports of single variants, for C++ and for NVIDIA's tools."""

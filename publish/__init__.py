@@ -1,0 +1,1 @@
+"""What publishes a cache: pushes to registries, hubs and folders; signatures and bills of materials; bundles."""

@@ -1,0 +1,1 @@
+"""The commands push, sign, verify-signature, sbom and bundle: one file for each."""
