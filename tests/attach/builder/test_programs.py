@@ -19,7 +19,8 @@ from precast.attach.builder.recorded_manifest import read_recorded_manifest
 from precast.build.disk.memo import Memo
 from precast.build.errors import ManifestError
 from precast.build.gpu.profile import Profiles
-from precast.build.plan.manifest import Entry, parse_manifest, read_manifest
+from precast.build.plan.entry import Entry
+from precast.build.plan.manifest import parse_manifest, read_manifest
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import precast
 

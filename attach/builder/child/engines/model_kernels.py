@@ -85,8 +85,8 @@ def not_enumerated(what: str, error: Exception) -> None:
     text = lines[0][:300] if lines else "no message"
     # The engine's own line says more than torch's, in which most errors of tensors without memory are raised.
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/torch/" not in frame.filename]
-    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    say(f"not enumerated: {what} ({type(error).__name__}: {text}{place})")
+    line = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    say(f"not enumerated: {what} ({type(error).__name__}: {text}{line})")
 
 
 def operator_failed(name: str, error: Exception) -> None:
