@@ -38,7 +38,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "gptoss": (),
     "qwen3next": (),
 }
-"""The models that are recorded for vLLM, with further options. SGLang's kernels are recorded on the GPU machine."""
+"""The models that are recorded for vLLM, with further options. SGLang is recorded there, first: ``--recording``."""
 PROGRAMS = ("cells.py", "engine.py", "engine_sglang.py", "pieces.py", "recorded.py", "run.py")
 OURS = ("precast", "zstandard")
 
@@ -162,11 +162,11 @@ def main() -> int:
     parser.add_argument("--piece", type=int, default=60, help="MiB that travel at a time")
     parser.add_argument("--python", default="3.12", help="what uv makes environments of; the GPU machine's version")
     parser.add_argument("--environment", type=Path, help="one with the engine, which is copied by hard links")
-    parser.add_argument("--recording", type=Path, help="a recording, in place of making one")
+    parser.add_argument("--recording", type=Path, help="a recording in place of a new one; of SGLang, made there")
     given = parser.parse_args()
     work = Work(given.work, given.python)
     make_environments(work, given.engine, given.environment)
-    if given.engine == "vllm":
+    if given.engine == "vllm" or given.recording:
         make_cache(work, given.recording)
     make_pieces(work, given.piece << 20)
     return 0

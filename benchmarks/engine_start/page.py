@@ -100,7 +100,8 @@ def collected(archive: Path) -> dict[str, Any]:
         texts = {member.name: tar.extractfile(member) for member in tar if member.name.endswith(".json")}
         loaded = {name: json.load(file) for name, file in texts.items() if file}
     results = {result["cell"]: result for name, result in loaded.items() if name.startswith("results/")}
-    rows = [row_of(cell, results[cell.name], results) for cell in CELLS if cell.name in results]
+    cells = [cell for cell in CELLS if cell.name in results and not cell.makes]
+    rows = [row_of(cell, results[cell.name], results) for cell in cells]
     return {"machine": loaded["machine.json"], "cells": rows}
 
 

@@ -1,7 +1,7 @@
-"""A start that makes a wheel for later ones: ``recorded.py TOP NAME PROGRAM...``, installed in the folder TOP/NAME.
+"""A start that makes something for later ones: ``recorded.py TOP NAME PROGRAM...``.
 
-Without the DSL, the program is served: the wheel has the kernels that served it, and what other compilers left. With
-the DSL, its kernels are recorded and built.
+Without the DSL, the program is served: a wheel with the kernels that served it, and with what other compilers left, is
+installed in TOP/NAME. With the DSL, its kernels are recorded: TOP/made/NAME.yaml is for ``make.py --recording``.
 """
 
 from __future__ import annotations
@@ -25,24 +25,20 @@ def run(*words: str | Path, **variables: str) -> None:
 
 
 def main(top: Path, name: str, program: list[str]) -> None:
-    """Record, check, pack and install."""
-    precast = (sys.executable, "-m", "precast")
+    """Record; check, pack and install."""
+    precast, started = (sys.executable, "-m", "precast"), (sys.executable, *program)
     made = top / "made" / name
     made.mkdir(parents=True)
-    cache, started = made / "cache", (sys.executable, *program)
-    if importlib.util.find_spec("cutlass") is None:
-        (served,) = (top / "kernels").glob("precast_cache_*/index.json")
-        shutil.copytree(served.parent, cache)
-        run(*precast, "start", "record", "-o", cache, "--", *started)
-        run(*precast, "start", "check", cache, "--", *started)
-    else:
-        recording, manifest = made / "run.jsonl", made / "recorded.yaml"
+    if importlib.util.find_spec("cutlass"):
+        recording = made / "run.jsonl"
         run(*started, PRECAST_ATTACH_MODE="record", PRECAST_RECORDING=str(recording))
-        for variable in ("PRECAST_ATTACH", "PRECAST_ATTACH_MODE"):
-            del os.environ[variable]
-        run(*precast, "record", "--merge", recording, "-o", manifest)
-        run(*precast, "build", manifest, "-o", cache)
-        run(*precast, "check", manifest, cache)
+        run(*precast, "record", "--merge", recording, "-o", made.with_suffix(".yaml"))
+        return
+    cache = made / "cache"
+    (served,) = (top / "kernels").glob("precast_cache_*/index.json")
+    shutil.copytree(served.parent, cache)
+    run(*precast, "start", "record", "-o", cache, "--", *started)
+    run(*precast, "start", "check", cache, "--", *started)
     run(*precast, "wheel", cache, "-o", made / "dist")
     (wheel,) = (made / "dist").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(top / name)

@@ -31,6 +31,7 @@ from cells import CELLS, Cell, begins_empty, left
 
 HERE = Path(__file__).resolve().parent
 URL = "http://127.0.0.1:8123"
+KEPT = ("machine.json", "results", "logs")
 QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
     "VLLM_USE_FLASHINFER_SAMPLER": "0", "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK": "1", "PYTHONUNBUFFERED": "1",
@@ -72,7 +73,7 @@ class Machine:
 
     def environment(self, cell: Cell, gpu: int = 0) -> dict[str, str]:
         """The variables of a cell."""
-        home = self.top / "caches" / cell.caches
+        home = self.home(cell)
         taken = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "LANG")
         variables = {name: os.environ[name] for name in taken if name in os.environ} | QUIET
         variables |= {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "FLASHINFER_WORKSPACE_BASE", "TMPDIR")}
@@ -93,6 +94,10 @@ class Machine:
             variables |= {"PRECAST_ATTACH": f"{cell.engine},quack,flashinfer", "PRECAST_ATTACH_MODE": "frozen"}
             path.append(self.top / cell.wheel)
         return variables | {"PYTHONPATH": ":".join(map(str, path))}
+
+    def home(self, cell: Cell) -> Path:
+        """The folder of a cell's caches: nvcc, which SGLang starts, takes no comma in TMPDIR."""
+        return self.top / "caches" / re.sub(r"[^a-zA-Z0-9]+", "-", cell.caches)
 
     def events(self, cell: Cell) -> Path:
         """The file to which the processes of a cell append what happens."""
@@ -131,7 +136,7 @@ class Machine:
 
     def start(self, cell: Cell, gpu: int) -> dict[str, Any]:
         """Run a cell and return its result."""
-        home = self.top / "caches" / cell.caches
+        home = self.home(cell)
         if begins_empty(cell):
             shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True, exist_ok=True)
@@ -311,8 +316,8 @@ class Run:
             tell(cell, result)
             if self.out:
                 with tarfile.open(self.out / "results.tgz", "w:gz") as archive:
-                    for name in ("machine.json", "results", "logs"):
-                        archive.add(machine.top / name, name)
+                    for path in (*machine.top.glob("made/*.yaml"), *map(machine.top.joinpath, KEPT)):
+                        archive.add(path, path.relative_to(machine.top))
 
 
 if __name__ == "__main__":

@@ -56,6 +56,14 @@ def test_a_folder_with_a_long_path_is_refused(cache: Cache, tmp_path: Path) -> N
     assert "set PRECAST_COMPANIONS to a folder with a shorter path" in reason(placed(cache, tmp_path / ("r" * 150)))
 
 
+def test_a_folder_in_a_volume_that_all_may_write_is_of_this_user(cache: Cache, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    volume.chmod(0o777)
+    assert "others may write it" in reason(placed(cache, volume))
+    assert placed(cache, volume / "companions").placed[0].files == 3
+
+
 def test_a_second_start_writes_nothing(cache: Cache, tmp_path: Path) -> None:
     first = placed(cache, tmp_path / ROOT)
     times = [path.stat().st_mtime_ns for path in sorted((tmp_path / ROOT).rglob("*"))]
