@@ -1,4 +1,4 @@
-"""The image and the pod of docs/companions.md. Without a builder of images here, what they say is compared with the code."""
+"""The image and the pod of docs/companions.md, compared with the code: no builder of images is here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import yaml
 
-from precast.attach.library import SHIPPED
 from precast.attach.attachment import Mode
+from precast.attach.library import SHIPPED
 from tests.helpers.pages import blocks
 from tests.helpers.source_tree import ROOT
 
