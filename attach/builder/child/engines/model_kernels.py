@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
@@ -74,6 +75,7 @@ def step(what: str) -> Iterator[None]:
 
 
 _FAILED: dict[str, None] = {}
+_INNER = ("torch", "precast.attach.libraries", "precast.kernels.adapters.scripts.meta_tensors")
 
 
 def not_enumerated(what: str, error: Exception) -> None:
@@ -83,8 +85,9 @@ def not_enumerated(what: str, error: Exception) -> None:
     _FAILED[what] = None
     lines = str(error).strip().splitlines()
     text = lines[0][:300] if lines else "no message"
-    # The engine's own line says more than torch's, in which most errors of tensors without memory are raised.
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/torch/" not in frame.filename]
+    # Most errors of tensors without memory are raised in torch or in precast: the engine's own line says more.
+    inner = tuple(f"{Path(str(sys.modules[name].__file__)).parent}/" for name in _INNER if name in sys.modules)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(inner)]
     line = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     say(f"not enumerated: {what} ({type(error).__name__}: {text}{line})")
 
