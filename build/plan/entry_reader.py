@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,7 +11,6 @@ from precast.build.gpu.profile import fact_references, fill_in_facts, profile_of
 from precast.build.ipc.environment import why_reserved
 from precast.build.plan.declared_inputs import DeclaredInputs, declared_inputs
 from precast.build.plan.entry import Entry, Nodes, Program
-from precast.build.plan.manifest_fields import ENTRY_FIELDS, FIELDS_OF_KIND
 from precast.build.plan.problems import parse_problems
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node
@@ -23,6 +23,21 @@ from precast.loader.errors import PrecastError
 EMITS = ("object", "cubin")
 FUNCTION = Pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 SOURCE = Pattern(FUNCTION.pattern + r"(?:@[a-z][a-z0-9_]*)?")
+_SHARED = ("targets", "env", "inputs", "skip_unsupported")
+_ROWS = ("config", "include", "exclude")
+_BUILT = (*_ROWS, "tuned", "emit", "parts", "problems", *_SHARED)
+FIELDS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "kernel": ("kernel", *_BUILT),
+        "compile": ("compile", "op", "speed_only", *_BUILT),
+        "call": ("call", "with", "backward", "libraries", *_ROWS, *_SHARED),
+        "script": ("script", "arguments", "libraries", *_SHARED),
+    }
+)
+"""The kinds of entries, by the field that makes an entry one, each with all fields that it may have."""
+
+ENTRY_FIELDS = tuple(dict.fromkeys(name for fields in FIELDS_OF_KIND.values() for name in fields))
+"""The fields of entries of all kinds."""
 _OP = "a name of an op: write lower-case words with dots, such as 'acme.norm'"
 _FUNCTION = "'module:function': write it like 'acme.norms:compile_norm'"
 

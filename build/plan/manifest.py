@@ -34,7 +34,6 @@ from precast.build.gpu.profile import profile_named
 from precast.build.plan.declared_inputs import DeclaredInputs, declared_inputs
 from precast.build.plan.entry import Entry
 from precast.build.plan.entry_reader import parse_entry, targets_of
-from precast.build.plan.manifest_fields import ROOT_FIELDS
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.build.plan.yaml.reader import Node, read_yaml
 from precast.loader.contract.format.patterns import CACHE_NAME
@@ -42,6 +41,8 @@ from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
 
 VERSION = 1
+ROOT_FIELDS = ("version", "name", "targets", "profiles", "path", "inputs", "tuning", "kernels")
+"""The fields at the top of a manifest."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 

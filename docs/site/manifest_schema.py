@@ -18,7 +18,7 @@ from schema_parts import (
 from precast.build.gpu.gpu_table import GPUS
 from precast.build.gpu.profile import CAPABILITIES, facts_of
 from precast.build.plan import entry_reader, manifest
-from precast.build.plan.manifest_fields import FIELDS_OF_KIND
+from precast.build.plan.entry_reader import FIELDS_OF_KIND
 from precast.build.plan.yaml import fields as yaml_fields
 from precast.kernels.authoring.declare import SPEED_FACTS
 from precast.loader.contract.format.patterns import CACHE_NAME, LIBRARY_NAME, NAME, OP_NAME, PART

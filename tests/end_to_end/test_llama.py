@@ -14,7 +14,7 @@ import torch
 
 from precast.kernels.adapters.attention.library import FLASH
 from precast.kernels.adapters.quack.library import QUACK
-from tests.helpers.planned_cache import planned_cache
+from tests.helpers.kernels.planned_cache import planned_cache
 
 ROOT = Path(__file__).parents[2]
 OBSTACLE = QUACK.obstacle() or FLASH.obstacle()

@@ -15,7 +15,7 @@ import torch
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.contract.format.config import complete
-from tests.helpers.planned_cache import planned_cache
+from tests.helpers.kernels.planned_cache import planned_cache
 
 ROOT = Path(__file__).parents[2]
 functional = torch.nn.functional

@@ -10,8 +10,8 @@ import pytest
 
 from precast.attach.builder.program import Call, Script
 from precast.build.errors import ManifestError
-from precast.build.plan.manifest import parse_manifest, read_manifest
-from precast.build.plan.manifest_fields import ENTRY_FIELDS, ROOT_FIELDS
+from precast.build.plan.entry_reader import ENTRY_FIELDS
+from precast.build.plan.manifest import ROOT_FIELDS, parse_manifest, read_manifest
 from precast.build.plan.yaml.reader import read_yaml
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
