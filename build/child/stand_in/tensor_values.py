@@ -41,8 +41,8 @@ class UnknownValue(NotImplementedError):
 class TensorValues(TorchFunctionMode):  # type: ignore[misc]
     """While it is entered, inside ``without_memory``, small tensors keep their values.
 
-    ``torch.device`` is not changed, and ``pin_memory`` does nothing. With ``zeros``, a value that is read and not known
-    is zero: an engine reads the tokens that its kernels have sampled.
+    ``torch.device`` is not changed, and ``pin_memory`` makes a tensor of the host. With ``zeros``, a value that is read
+    and not known is zero: an engine reads the tokens that its kernels have sampled.
     """
 
     def __init__(self, *, zeros: bool = False) -> None:
@@ -52,7 +52,10 @@ class TensorValues(TorchFunctionMode):  # type: ignore[misc]
         self._overwritten: dict[int, Any] = {}
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = {name: value for name, value in (kwargs or {}).items() if name != "pin_memory"}
+        kwargs = dict(kwargs or {})
+        if "pin_memory" in kwargs:  # of the host, whatever the default device; without CUDA nothing can be pinned
+            del kwargs["pin_memory"]
+            kwargs["device"] = kwargs.get("device") or "cpu"
         if function is torch.device:
             return _plainly(function, args, kwargs)
         if function is torch.Tensor.pin_memory:

@@ -107,6 +107,8 @@ CUDA = {
     "    outer(x).sum().backward(); assert reached == ['outer', 'inner', 'backward'], reached",
     "memory": "assert torch.accelerator.get_memory_info()[0] > 0 and torch.accelerator.memory_stats() == {}",
     "pinned memory": "assert torch.zeros(2, device='cpu', pin_memory=True).tolist() == [0, 0]",
+    "pinned memory without a device": "x = torch.empty(2, dtype=torch.int32, pin_memory=True)\n"
+    "    one = torch.ones(2, dtype=torch.int32, device='cpu'); torch.add(one, one, out=x); assert x.tolist() == [2, 2]",
     "pinned": "assert torch.empty(1, device='cpu').pin_memory() is not None",
 }
 
