@@ -138,7 +138,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, built: dict[str, Path]
             builder = f"{built['precast']}[{extra}]" if extra else str(built["precast"])
             wanted = [str(built["precast-loader"]), *([] if loader_alone else [builder])]
             of_extras = {"emulate": {"emulator", "measure"}, "native": {"native"}, "sign": {"publish"}}
-            of_extras |= dict.fromkeys(("torch", "measure", "export"), {"measure"}) | {"publish": {"publish"}}
+            of_extras |= {key: {"measure"} for key in ("torch", "measure", "export")} | {"publish": {"publish"}}
             parts = set().union(*(of_extras.get(part, set()) for part in extra.split(",")))
             wanted += [str(built[f"precast-{part}"]) for part in sorted(parts)]
             made[name] = clean.make(tmp_path_factory.mktemp(name) / "venv", wanted, base)
