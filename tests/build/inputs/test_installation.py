@@ -18,7 +18,9 @@ from tests.helpers.inputs.project import Project
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     made = Project(tmp_path)
-    made.install("Acme.Tiles", "1.0", {"acme/__init__.py": "x = 1\n", "acme/data,1.json": "1"}, '"acme/a,b.txt",,')
+    points = {"Acme.Tiles-1.0.dist-info/entry_points.txt": "[tiles]\na = acme\n"}
+    files = {"acme/__init__.py": "x = 1\n", "acme/data,1.json": "1", **points}
+    made.install("Acme.Tiles", "1.0", files, '"acme/a,b.txt",,')
     return made
 
 
@@ -47,7 +49,15 @@ def test_owners(project: Project) -> None:
     assert installation.owner("/elsewhere/acme/__init__.py") is None
 
 
-@pytest.mark.parametrize("name", ["acme/__init__.py", "Acme.Tiles-1.0.dist-info/METADATA", "acme/a,b.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "acme/__init__.py",
+        "Acme.Tiles-1.0.dist-info/METADATA",
+        "Acme.Tiles-1.0.dist-info/entry_points.txt",
+        "acme/a,b.txt",
+    ],
+)
 def test_an_edit_in_place_counts_and_its_undoing_too(
     project: Project, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
