@@ -20,6 +20,7 @@ from precast.loader.contract.format.companion_index import (
     FILE_PATH,
     FOLDER,
     MOST_BYTES,
+    MOST_RELOCATIONS,
     CompanionFile,
     CompanionIndex,
     CompanionState,
@@ -123,6 +124,8 @@ class _Collected:
             if FOLDER in data:
                 return f"it has the text {FOLDER.decode()}"
             relocations = data.count(folder)
+            if relocations > MOST_RELOCATIONS:
+                return f"it names its folder {relocations} times; at most {MOST_RELOCATIONS} can be kept"
             data = data.replace(folder, FOLDER)
         parts = [data[start : start + BLOB_LIMIT] for start in range(0, len(data), BLOB_LIMIT)]
         blobs = tuple(map(uncompressed, parts))

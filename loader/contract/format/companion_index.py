@@ -19,6 +19,7 @@ FORMAT = "precast-companions"
 MOST_COMPANIONS = 64
 MOST_FILES = 100_000  # of all companions
 MOST_BYTES = 8 << 30
+MOST_RELOCATIONS = 1_000_000  # of a file: a compiled model of vLLM names its folder some 2,000 times for each layer
 FOLDER = b"@precast-folder@"
 """What a relocated file has in the cache in place of the path of its companion's folder."""
 
@@ -51,7 +52,7 @@ class CompanionFile(Immutable, kw_only=True):
         return cls(
             path=fields.matching(data, "path", FILE_PATH, "a plain path below a folder"),
             blobs=fields.items(data, "blobs", Blob.parse, most=MOST_BYTES // BLOB_LIMIT),
-            relocations=fields.count(data, "relocations", most=MOST_FILES, default=0),
+            relocations=fields.count(data, "relocations", most=MOST_RELOCATIONS, default=0),
         )
 
 

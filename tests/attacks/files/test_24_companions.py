@@ -49,7 +49,8 @@ def test_more_bytes_than_any_start_has(tmp_path: Path) -> None:
     assert "bytes" in refused(tmp_path, listed(files=large))
 
 
-def test_more_relocations_than_the_file_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("relocations", [-1, 1_000_001])
+def test_a_number_of_relocations_that_no_file_has(tmp_path: Path, relocations: int) -> None:
     """The size that is compared at a second start depends on them."""
-    files = [{"path": "a", "blobs": [BLOB], "relocations": -1}]
+    files = [{"path": "a", "blobs": [BLOB], "relocations": relocations}]
     assert "is not between 0 and" in refused(tmp_path, listed(files=files))
