@@ -35,6 +35,7 @@ QUICK = ("-m", "not slow")
 
 ALSO = {  # tests of a room that are in another one
     "build/cache": ("tests/attach/test_several_objects.py",),
+    "build/store": ("tests/publish/test_remote.py",),
     "loader/contract/format": ("tests/loader/resolve",),
     "loader/resolve": ("tests/attacks/files",),
     "fetch/distribution": ("tests/fetch",),

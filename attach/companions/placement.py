@@ -32,7 +32,7 @@ FOLDER_LENGTH = 200
 _ASIDE = ".precast-"
 _THREADS = 8
 _LOCK_SECONDS = 120.0
-_LONGEST_ROOT = FOLDER_LENGTH - 1 - len("flashinfer_tuning-") - 32
+_LONGEST_ROOT = FOLDER_LENGTH - len("/") - max(map(len, COMPANIONS)) - len("-") - 32
 _QUOTED = set("\"'\\\n\r")
 
 
@@ -144,13 +144,16 @@ def _make_private(root: Path) -> None:
 
 
 def folder_of_companion(root: Path, name: str) -> Path:
-    """The folder below ``root`` that begins with ``name`` and has a path of the fixed length.
+    """The folder below ``root`` that begins with ``name`` and has a path of the fixed length; ConfigError if none has.
 
     >>> folder = folder_of_companion(Path("/cache"), "triton")
     >>> folder.name.rstrip("-"), len(str(folder)) == FOLDER_LENGTH
     ('triton', True)
     """
-    return root / name.ljust(FOLDER_LENGTH - len(os.fsencode(root)) - 1, "-")
+    length = FOLDER_LENGTH - len(os.fsencode(root)) - len("/")
+    if len(name) > length:
+        raise ConfigError(f"{root} has a path too long for {name}: use a shorter one (PRECAST_COMPANIONS, or TMPDIR)")
+    return root / name.ljust(length, "-")
 
 
 def _place(cache: Cache, state: CompanionState, companion: Companion, folder: Path) -> Placed:

@@ -138,6 +138,17 @@ def watch() -> None:
     watch_triton()
 
 
+def answer_all(answer: Callable[[list[list[int]], int], list[Any]], marks: dict[str, float]) -> list[Any]:
+    """The answers to all prompts, one by one, with a mark for each step; at last all prompts come at once."""
+    answer(PROMPTS[:1], 1)
+    marks["first token"] = now()
+    outputs = [answer([prompt], 24)[0] for prompt in PROMPTS] + [answer([prompt], 8)[0] for prompt in SHORT]
+    marks["all prompts"] = now()
+    answer(PROMPTS + SHORT, 8)
+    marks["all at once"] = now()
+    return outputs
+
+
 def run(model: str, graph: bool, option: str = "") -> dict[str, Any]:
     """Start, answer, and return the result."""
     from vllm import LLM, SamplingParams
@@ -161,12 +172,7 @@ def run(model: str, graph: bool, option: str = "") -> dict[str, Any]:
         requests = [{"prompt_token_ids": prompt} for prompt in prompts]
         return [output.outputs[0] for output in llm.generate(requests, sampling, use_tqdm=False)]
 
-    answer(PROMPTS[:1], 1)
-    marks["first token"] = now()
-    outputs = [answer([prompt], 24)[0] for prompt in PROMPTS] + [answer([prompt], 8)[0] for prompt in SHORT]
-    marks["all prompts"] = now()
-    answer(PROMPTS + SHORT, 8)
-    marks["all at once"] = now()
+    outputs = answer_all(answer, marks)
     seconds = llm.llm_engine.vllm_config.compilation_config.compilation_time
     if seconds:
         event("torch.compile", "vLLM's figure", seconds)

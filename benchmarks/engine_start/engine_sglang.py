@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-from engine import ATTACHED, PROMPTS, RANGE, SHORT, WatchCompiler, event, finish, now, watch_processes, watch_triton
+from engine import ATTACHED, RANGE, WatchCompiler, answer_all, event, finish, now, watch_processes, watch_triton
 
 
 def seed_weights() -> None:
@@ -57,12 +57,7 @@ def run(model: str, graph: bool, option: str = "") -> dict[str, Any]:
         sampling = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
         return list(engine.generate(input_ids=prompts, sampling_params=sampling, return_logprob=True))
 
-    answer(PROMPTS[:1], 1)
-    marks["first token"] = now()
-    outputs = [answer([prompt], 24)[0] for prompt in PROMPTS] + [answer([prompt], 8)[0] for prompt in SHORT]
-    marks["all prompts"] = now()
-    answer(PROMPTS + SHORT, 8)
-    marks["all at once"] = now()
+    outputs = answer_all(answer, marks)
     time.sleep(2 * ATTACHED)  # for the last counts
     steps = [output["meta_info"]["output_token_logprobs"] for output in outputs]
     return {

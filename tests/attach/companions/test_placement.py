@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from precast.attach.companions.companion import COMPANIONS, Companion
-from precast.attach.companions.placement import Placement, place_files
+from precast.attach.companions.placement import Placement, folder_of_companion, place_files
 from precast.loader.contract.format.artifact import Blob
 from precast.loader.contract.format.index import digest
+from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.companions import FACTS, FILES, GROUP, cache_with
 
@@ -54,6 +55,14 @@ def test_files_are_where_their_owner_looks(cache: Cache, tmp_path: Path) -> None
 
 def test_a_folder_with_a_long_path_is_refused(cache: Cache, tmp_path: Path) -> None:
     assert "set PRECAST_COMPANIONS to a folder with a shorter path" in reason(placed(cache, tmp_path / ("r" * 150)))
+
+
+def test_a_start_is_not_recorded_where_paths_are_too_long() -> None:
+    assert len(str(folder_of_companion(Path("/r"), "triton"))) == len(
+        str(folder_of_companion(Path("/" + "r" * 150), "t"))
+    )
+    with pytest.raises(ConfigError, match="too long for triton: use a shorter one"):
+        folder_of_companion(Path("/" + "r" * 200), "triton")
 
 
 def test_a_folder_in_a_volume_that_all_may_write_is_of_this_user(cache: Cache, tmp_path: Path) -> None:
