@@ -126,5 +126,16 @@ HUMMING = Companion(
     ignored=("*.log", "*.lock", "*_tmp.cubin"),
     refusal="its keys hold the times at which its headers were installed, which differ from image to image",
 )
+# SGLang 0.5.23: libraries that nvcc built, under the digest of the sources, of the commands without the folders of the
+# packages, and of what both compilers print as their version; beside each lies the list of all headers with their
+# digests, which is compared before the library is used. So both compilers and CUDA's headers must be there.
+SGLANG = Companion(
+    name="sglang",
+    title="SGLang",
+    variable="SGLANG_JIT_CACHE_DIR",
+    distributions=("sglang", "apache-tvm-ffi", "flashinfer-python", "torch"),
+    facts=("gpu", "compilers"),
+    ignored=("*/.staging-*", "*.o", "*.o.d", "*/build.ninja", "*/.ninja_log", "*/.ninja_deps", "*.cu", "*.cpp"),
+)
 
-COMPANIONS = {each.name: each for each in (TRITON, INDUCTOR, VLLM, FLASHINFER, CUDA, HUMMING)}
+COMPANIONS = {each.name: each for each in (TRITON, INDUCTOR, VLLM, FLASHINFER, CUDA, HUMMING, SGLANG)}

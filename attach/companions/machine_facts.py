@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -40,7 +42,15 @@ class Machine:
     def _fact(self, name: str) -> str:
         if name == "python":
             return f"{sys.implementation.cache_tag} {os.uname().machine}"
-        return self._gpus[name]
+        return self._compilers if name == "compilers" else self._gpus[name]
+
+    @cached_property
+    def _compilers(self) -> str:
+        """The versions of nvcc and of the C++ compiler that an engine would take."""
+        toolkit = self._environment.get("CUDA_HOME") or self._environment.get("CUDA_PATH")
+        path = self._environment.get("PATH")
+        nvcc = f"{toolkit}/bin/nvcc" if toolkit else shutil.which("nvcc", path=path) or "/usr/local/cuda/bin/nvcc"
+        return ", ".join(_version(program, path) for program in (nvcc, self._environment.get("CXX") or "c++"))
 
     @cached_property
     def _gpus(self) -> dict[str, str]:
@@ -59,6 +69,17 @@ class Machine:
             return {"gpu": ", ".join(sorted(names)) or _ABSENT, "driver": driver}
         finally:
             library.nvmlShutdown()
+
+
+def _version(program: str, path: str | None) -> str:
+    """What tells one version of a compiler from another: of nvcc its last line, of others the first."""
+    found = shutil.which(program, path=path)
+    if found is None:
+        return f"no {os.path.basename(program)}"
+    done = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", check=False)
+    lines = done.stdout.split("\n") if done.returncode == 0 else []
+    texts = [line.strip() for line in lines if line.strip()] or [f"no {os.path.basename(program)}"]
+    return texts[-1 if texts[0].startswith("nvcc") else 0]
 
 
 def _gpu(library: ctypes.CDLL, number: int) -> str:

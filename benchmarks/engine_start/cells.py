@@ -32,7 +32,8 @@ class Cell:
     makes: str = ""
     """What the start makes, in the folder of this name: a wheel of its kernels, or one with its companions, too."""
     bare: bool = False
-    """No compiler is on PATH, and no variable names a cache: precast places the companions of ``wheel``."""
+    """No variable names a cache: precast places the companions of ``wheel``. vLLM finds no compiler on PATH; SGLang asks
+    nvcc and gcc for their versions."""
     user: int = 0
     fails: bool = False
 
@@ -85,6 +86,7 @@ def models() -> Iterator[Cell]:
         ("Qwen3 with experts", "qwen3moe", ""),
         ("gpt-oss", "gptoss", ""),
         ("Qwen3-Next", "qwen3next", ""),
+        ("DeepSeek V3", "deepseekv3", ""),
     ):
         yield from three(title, caches=title, model=model, option=option)
 
@@ -99,14 +101,19 @@ def three(title: str, **start: Any) -> Iterator[Cell]:
 def companions() -> Iterator[Cell]:
     """One wheel with kernels and companions: recorded and checked, then started with nothing else, thrice."""
     for title, graph, model in (("graph", True, "gemma4moe"), ("Qwen3-Next", False, "qwen3next")):
-        start = {"graph": graph, "model": model, **SERVED}
-        wheel = f"{title}-companions"
-        yield Cell(name=f"{title}, cold, served, recorded", caches=f"{wheel}-made", seconds=160, makes=wheel, **start)
-        start |= {"caches": wheel, "seconds": 40, "wheel": wheel, "bare": True}
-        yield Cell(name=f"{title}, one wheel, served, no compilers", **start)
-        yield Cell(name=f"{title}, one wheel, second start, served, no compilers", **start)
-        start |= {"caches": f"{wheel}-user", "user": 12345}
-        yield Cell(name=f"{title}, one wheel, another user, served, no compilers", **start)
+        yield from one_wheel(title, graph=graph, model=model)
+
+
+def one_wheel(title: str, **start: Any) -> Iterator[Cell]:
+    """What ``companions`` says, of one model."""
+    wheel = f"{title}-companions"
+    start |= SERVED
+    yield Cell(name=f"{title}, cold, served, recorded", caches=f"{wheel}-made", seconds=160, makes=wheel, **start)
+    start |= {"caches": wheel, "seconds": 40, "wheel": wheel, "bare": True}
+    yield Cell(name=f"{title}, one wheel, served, no compilers", **start)
+    yield Cell(name=f"{title}, one wheel, second start, served, no compilers", **start)
+    start |= {"caches": f"{wheel}-user", "user": 12345}
+    yield Cell(name=f"{title}, one wheel, another user, served, no compilers", **start)
 
 
 def sglang() -> Iterator[Cell]:
@@ -119,6 +126,7 @@ def sglang() -> Iterator[Cell]:
         start = {"engine": "sglang", "model": model, "option": json.dumps({**attention, **more})}
         yield Cell(name=f"{title}, recorded", caches=f"{title}-made", seconds=100, attached=True, makes=title, **start)
         yield from three(title, caches=title, **start)
+        yield from one_wheel(title, **start)
 
 
 def others() -> Iterator[Cell]:

@@ -37,6 +37,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "qwen3moe": (),
     "gptoss": (),
     "qwen3next": (),
+    "deepseekv3": (),
 }
 """The models that are recorded for vLLM, with further options. SGLang is recorded there, first: ``--recording``."""
 PROGRAMS = ("cells.py", "engine.py", "engine_sglang.py", "pieces.py", "recorded.py", "run.py")

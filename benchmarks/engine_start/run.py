@@ -2,7 +2,7 @@
 
 TOP has the folders ``site`` and ``dsl``, which ``pieces.py`` unpacked. The Python that runs this is 3.12 with torch,
 whose copies of NVIDIA's libraries are used. Each cell leaves a file in TOP/results as soon as it ends, and ``--out``
-gets an archive of all; a run that is cut off is continued by the same command. With ``--gpus`` cells that share no
+gets an archive of all; a run that is cut off is continued by the same command. With ``--gpus 0 1`` cells that share no
 caches run side by side, each on a GPU of its own: they share the processors, so compare times of one run only.
 """
 
@@ -78,7 +78,8 @@ class Machine:
         variables = {name: os.environ[name] for name in taken if name in os.environ} | QUIET
         variables |= {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "FLASHINFER_WORKSPACE_BASE", "TMPDIR")}
         if cell.bare:
-            variables["PATH"] = str(self.top / "without_compilers")
+            if cell.engine == "vllm":
+                variables["PATH"] = str(self.top / "without_compilers")
         else:
             variables |= {f"{name}_DIR": str(home / name) for name in ("TRITON_CACHE", "TORCHINDUCTOR_CACHE")}
             variables["VLLM_CACHE_ROOT"] = str(home / "vllm")
@@ -267,7 +268,7 @@ def main() -> int:
     parser.add_argument("top", type=Path)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no cell that would end later")
     parser.add_argument("--out", type=Path, help="a folder that gets the archive of results and logs")
-    parser.add_argument("--gpus", type=int, default=1, help="how many cells run side by side")
+    parser.add_argument("--gpus", type=int, nargs="+", default=[0], help="one cell runs on each of these")
     parser.add_argument("--cells", nargs="*", default=[], help="only those whose names one of these patterns finds")
     given = parser.parse_args()
     machine = Machine(given.top)
@@ -278,10 +279,10 @@ def main() -> int:
     chains: dict[str, list[Cell]] = {}
     for cell in left(done, given.cells, machine.engine):
         chains.setdefault(cell.chain, []).append(cell)
-    for number in range(given.gpus):
+    for number in given.gpus:
         run.free.put(number)
     longest = sorted(chains.values(), key=lambda chain: -sum(cell.seconds for cell in chain))
-    with ThreadPoolExecutor(given.gpus) as threads:
+    with ThreadPoolExecutor(len(given.gpus)) as threads:
         wrong = sum(threads.map(run.chain, longest))
     return int(wrong > 0)
 
