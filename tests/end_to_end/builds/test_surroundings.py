@@ -74,7 +74,11 @@ class Surroundings:
             for name, value in ((one.name, getattr(other, one.name)) for one in fields(other))
             if value != getattr(usual, name)
         }
-        together = {"variables": {**self.variables, **other.variables}, "before": self.before + other.before}
+        together = {
+            "variables": {**self.variables, **other.variables},
+            "before": self.before + other.before,
+            "through": self.through + other.through,  # the first starts the second
+        }
         return replace(self, **{**changed, **together})
 
 
@@ -116,11 +120,15 @@ SURROUNDINGS = {
 
 # Several at once, since each build takes seconds: PRECAST_SURROUNDINGS=each builds in each of them alone.
 TOGETHER = (
-    ("the manifest in another order", "two workers", "another home", "another locale", "no byte code"),
-    ("four workers", "another time zone", "a strict umask", "a checkout elsewhere", "another hash seed"),
-    ("another user", "another folder of temporary files", "one processor"),
-    ("another host name", "low limits", "another working directory", "a further folder that Python searches"),
-)
+    (
+        "the manifest in another order", "four workers", "another home", "another locale", "another time zone",
+        "a strict umask", "a checkout elsewhere", "another hash seed", "no byte code",
+    ),
+    (
+        "two workers", "another host name", "another user", "another folder of temporary files", "one processor",
+        "low limits", "another working directory", "a further folder that Python searches",
+    ),
+)  # fmt: skip
 EACH = [(name,) for name in SURROUNDINGS]
 CHOSEN = EACH if os.environ.get("PRECAST_SURROUNDINGS") == "each" else TOGETHER
 assert sorted(name for names in TOGETHER for name in names) == sorted(SURROUNDINGS)
@@ -180,34 +188,34 @@ def can_run(through: tuple[str, ...]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory, without_torch: None) -> dict[str, bytes]:
-    """The files of a cache that was built with nothing unusual."""
-    files = tree(build(tmp_path_factory.mktemp("usual"), Surroundings()))
-    assert len([name for name in files if name.startswith("blobs/")]) >= len(OPS) * 2
-    return files
+def usual(tmp_path_factory: pytest.TempPathFactory, without_torch: None) -> Path:
+    """A cache that was built with nothing unusual."""
+    made = build(tmp_path_factory.mktemp("usual"), Surroundings())
+    assert len([name for name in tree(made) if name.startswith("blobs/")]) >= len(OPS) * 2
+    return made
 
 
 @pytest.mark.parametrize("names", CHOSEN, ids=", ".join)
-def test_the_cache_has_the_same_bytes(names: tuple[str, ...], usual: dict[str, bytes], tmp_path: Path) -> None:
+def test_the_cache_has_the_same_bytes(names: tuple[str, ...], usual: Path, tmp_path: Path) -> None:
     one = reduce(or_, (SURROUNDINGS[name] for name in names))
     if one.through and not can_run(one.through):
         pytest.skip(f"{' '.join(one.through[:3])} does not work here")
-    files = tree(build(tmp_path, one))
-    assert files.keys() == usual.keys()
-    assert [name for name in files if files[name] != usual[name]] == []
+    files, expected = tree(build(tmp_path, one)), tree(usual)
+    assert files.keys() == expected.keys()
+    assert [name for name in files if files[name] != expected[name]] == []
 
 
 def artifacts(cache: Path, op: str) -> list[dict[str, Any]]:
-    """What the index has of an op, without how its blobs are stored: their dictionary is that of all kernels."""
+    """What the index has of an op for sm_90a, without how its blobs are stored: their dictionary is that of all."""
     (path,) = cache.glob(f"ops/{op}.json")
     rows: list[dict[str, Any]] = json.loads(path.read_text())["artifacts"]
-    return [{**row, "blob": {name: row["blob"][name] for name in ("sha256", "size")}} for row in rows]
+    own = [row for row in rows if row["target"] == "sm_90a"]
+    return [{**row, "blob": {name: row["blob"][name] for name in ("sha256", "size")}} for row in own]
 
 
-def test_beside_quack_which_patches_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_quack_which_patches_the_compiler(usual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("quack")
     monkeypatch.delenv("PYTHONPATH", raising=False)  # quack needs torch, which the other tests of this file hide
-    alone = build(tmp_path / "alone", Surroundings(), "-t", "sm_90a")
     quack = (
         '  - compile: "quack.softmax:Softmax.compile"\n    op: quack.softmax\n'
         '    env: {QUACK_CACHE_ENABLED: "0"}\n'
@@ -216,4 +224,4 @@ def test_beside_quack_which_patches_the_compiler(tmp_path: Path, monkeypatch: py
     beside = build(tmp_path / "beside", Surroundings(jobs=1, backwards=True), "-t", "sm_90a", more=quack)
     assert (beside / "ops" / "quack.softmax.json").is_file()
     for op in OPS:
-        assert artifacts(beside, f"user.{op}") == artifacts(alone, f"user.{op}")
+        assert artifacts(beside, f"user.{op}") == artifacts(usual, f"user.{op}")

@@ -5,7 +5,6 @@ Torch is linked from the environment of the tests where an extra asks for it: to
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.documentation.walks import link_torch
+from tests.helpers.documentation.walks import link, link_torch
 from tests.helpers.source_tree import ROOT
 
 
@@ -34,7 +33,7 @@ def make(folder: Path, requirements: list[str], base: Path | None = None) -> Pat
     if base is None:
         run([uv, "venv", "-q", "--relocatable", "--python", sys.executable, folder])
     else:
-        shutil.copytree(base.parent, folder, symlinks=True, copy_function=os.link)
+        shutil.copytree(base.parent, folder, symlinks=True, copy_function=link)
     (without := folder / "without-torch.txt").write_text("torch; python_version < '3'\n")
     install = [uv, "pip", "install", "-q", "--python", folder / "bin" / "python", "-c", ROOT / "constraints.txt"]
     run([*install, "--override", without, "pip", *requirements])

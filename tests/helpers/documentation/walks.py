@@ -16,6 +16,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,8 +28,8 @@ from tests.helpers.pages import text_of
 ON_A_GPU = "on a machine with a GPU"
 NEEDS_TORCH = "# needs torch"
 _TORCH = (
-    "torch", "torch-*.dist-info", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
-    "filelock", "fsspec", "numpy", "numpy.libs",
+    "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec",
+    "numpy", "numpy.libs",
 )  # fmt: skip
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`([\w./-]+)`:\s*\Z")
@@ -132,13 +133,25 @@ def follow(page: str, each: list[File | Command], folder: Path, environment: Map
 
 
 def link_torch(folder: Path) -> Path:
-    """Put this environment's torch, and what that imports, into a folder."""
+    """Put this environment's torch, and what that imports, into a folder, each with the list of its files.
+
+    Its folders are made anew, and their files are hard links: a build reads the sources of what no distribution of that
+    folder has, and through a symbolic link it would read those of torch, for minutes.
+    """
     folder.mkdir(exist_ok=True)
-    for name in _TORCH:
+    for name in (*_TORCH, *(f"{name}-*.dist-info" for name in _TORCH)):
         for found in (found for path in sys.path for found in Path(path).glob(name)):
             if not (folder / found.name).exists():
-                (folder / found.name).symlink_to(found)
+                shutil.copytree(found, folder / found.name, symlinks=True, copy_function=link)
     return folder
+
+
+def link(source: str, target: str) -> None:
+    """A hard link, or a copy where the file system refuses one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _kept(logs: Path, file: File, number: int) -> Path:

@@ -52,25 +52,28 @@ class RandomPackage:
         shadow = self.folder / "pk" / "shadow.py"
         shadow.write_text("extra = 100\n") if self.shadow else shadow.unlink(missing_ok=True)
 
-    def edit(self) -> str:
-        """Make a random edit, and return what it was."""
-        kinds = ["constant", "data", "use", "shadow", "touch", "restore"]
-        kind = self.random.choice([*kinds, *self.ways])
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of edits."""
+        return ["constant", "data", "use", "shadow", "touch", "restore", *self.ways]
+
+    def edit(self, kind: str) -> None:
+        """Make a random edit of a kind. All but two kinds change what some kernels read; a way may stay as it is."""
         if kind in self.ways:
             self.ways[kind].edit(self.folder / "ways", self.random)
         elif kind == "constant":
-            self.constants[self.random.choice("abc")] = self.random.randrange(1, 5)
+            self.constants[self.random.choice("abc")] += 1
         elif kind == "data":
-            self.data = self.random.randrange(1, 5)
+            self.data += 1
         elif kind == "use":
-            self.uses["c"] = self.random.choice([[], ["a"], ["b"], ["a", "b"]])
+            uses: list[list[str]] = [[], ["a"], ["b"], ["a", "b"]]
+            self.uses["c"] = self.random.choice([use for use in uses if use != self.uses["c"]])
         elif kind == "shadow":
             self.shadow = not self.shadow
         self.write()
         if kind == "restore":
             for path in (self.folder / "pk").glob("*.py"):
                 os.utime(path, (1, 1))
-        return kind
 
     def _manifest(self) -> Path:
         declared = ("files: pk/data.txt", "files: pk/c.py", "")

@@ -36,6 +36,8 @@ def interrupt_builds(kind: str, number: int, folder: Path, seed: int) -> Tally:
             if number_in_group == 0 or kind == DESCRIBER:  # kernels that were described once are not described again
                 site.undo(chances, described=kind != DESCRIBER)
             tally.broken += [f"round {tally.number}: {text}" for text in _one_build(site, kind, chances, tally)]
+            if tally.number >= number:
+                break
         tally.broken += [f"round {tally.number}: {text}" for text in site.next_build()]
         print(f"{kind}: {tally.number} of {number}", file=sys.stderr, flush=True)
     return tally

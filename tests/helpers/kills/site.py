@@ -15,7 +15,7 @@ from precast.loader.resolve.cache import Cache
 from tests.helpers.builds import command, manifest, module, tree
 from tests.helpers.kills.supervised import Ended, Supervised
 
-VARIANTS = 8
+VARIANTS = 4
 SECONDS = 8
 """The limit of a variant, as its build is given it."""
 LIMIT = 90.0

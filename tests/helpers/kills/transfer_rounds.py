@@ -55,6 +55,8 @@ class _Rounds:
             for _ in range(_GROUP):
                 self._note(self._interrupted_registry() if self.kind == REGISTRY else self._interrupted())
                 self._note(self.site.problems())
+                if self.tally.number >= number:
+                    break
             self._note(self._peaceful())
         return self.tally
 
