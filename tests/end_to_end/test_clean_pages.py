@@ -90,7 +90,7 @@ NOT_RUN = {
 NEEDS_GPU = ("precast verify ", "precast bench", "precast tune measure")
 ONE_VARIANT = "'s/, sm_100a//; s/, float32//; s/, 128//'"
 """Leaves one of the eight variants that ``precast init`` lists: the tutorial builds and emulates all of them."""
-FEW = 20_000
+FEW = 5_000
 """The elements of the largest problems that are emulated here: the tutorial and tests/measure emulate larger ones."""
 MORE = [
     "precast caches",

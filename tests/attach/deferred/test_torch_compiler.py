@@ -70,18 +70,31 @@ assert not executed()
 
 @pytest.mark.slow
 def test_what_the_library_compiles_is_compiled_at_its_first_call(site: Path) -> None:
+    """And an argument that torch refuses is an error of the call."""
+    (site / PACKAGE / "wrong.py").write_text(
+        "import torch\ndef f(x): return x\ng = torch.compile(f, backend='no such backend')\n"
+    )
     code = """
 assert decorated.doubled(x)[1] is False
 y, compiling = decorated.compiled(x)
 assert compiling and y.tolist() == [2, 2, 2] and executed()
 assert torch.compile is original
 assert torch._dynamo.config.recompile_limit == 77 and torch._dynamo.config is sys.modules["torch._dynamo.config"]
+from minilib import wrong
+torch._dynamo.reset()
+try:
+    wrong.g(x)
+except Exception as error:
+    assert "no such backend" in str(error), error
+else:
+    raise AssertionError("it was accepted")
 """
     passes(ATTACHED + code, path=[site], imported=["torch"])
 
 
 @pytest.mark.slow
 def test_a_program_that_compiles_does_not_trace_what_was_disabled(site: Path) -> None:
+    """And inlines what the library has compiled."""
     code = """
 def whole(x):
     outside = torch.compiler.is_compiling()
@@ -98,33 +111,8 @@ except Exception as error:
 else:
     raise AssertionError("the disabled function was traced")
 assert decorated.constant._dynamo_marked_constant
-"""
-    passes(ATTACHED + code, path=[site], imported=["torch"])
-
-
-@pytest.mark.slow
-def test_a_program_that_compiles_inlines_what_the_library_has_compiled(site: Path) -> None:
-    code = """
 y, compiling = torch.compile(lambda x: decorated.compiled(x), backend="eager", fullgraph=True)(x)
 assert compiling and y.tolist() == [2, 2, 2]
-"""
-    passes(ATTACHED + code, path=[site], imported=["torch"])
-
-
-@pytest.mark.slow
-def test_an_argument_that_torch_refuses_is_an_error_of_the_call(site: Path) -> None:
-    (site / PACKAGE / "wrong.py").write_text(
-        "import torch\ndef f(x): return x\ng = torch.compile(f, backend='no such backend')\n"
-    )
-    code = """
-from minilib import wrong
-torch._dynamo.reset()
-try:
-    wrong.g(x)
-except Exception as error:
-    assert "no such backend" in str(error), error
-else:
-    raise AssertionError("it was accepted")
 """
     passes(ATTACHED + code, path=[site], imported=["torch"])
 
