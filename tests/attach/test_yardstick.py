@@ -342,7 +342,7 @@ def test_programs(site: Site, program: Program) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(PROGRAMS)
 def test_many_programs(site: Site, program: Program) -> None:
     check(site, program)

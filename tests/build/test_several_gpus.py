@@ -89,7 +89,7 @@ def plan_of(folder: Path, *kernels: str, profiles: str = "[H200, H20, H100 PCIe]
 
 
 def run(folder: Path, plan: Plan, cache: str = "cache") -> Report:
-    report = build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
+    report = build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=1))
     assert report.complete, report.failed
     return report
 
@@ -217,10 +217,10 @@ def test_shards_merges_checks_and_reproductions_of_such_a_cache(tmp_path: Path) 
     unasked = coverage(plan_of(tmp_path, SMS, NOTHING, profiles="H20"), CacheContents.open(tmp_path / "both"))
     assert unasked.complete and [json.loads(e.assumed) for e in unasked.extra] == [{"multiprocessor_count": 132}]
 
-    again = reproduce(plan, tmp_path / "cache", executor=Local(2))
+    again = reproduce(plan, tmp_path / "cache", executor=Local(1))
     assert again.holds and len(again.same) == 4, again
     other = reproduce(
-        plan_of(tmp_path, SMS, NOTHING, profiles="[H20, H100 PCIe]"), tmp_path / "both", executor=Local(2)
+        plan_of(tmp_path, SMS, NOTHING, profiles="[H20, H100 PCIe]"), tmp_path / "both", executor=Local(1)
     )
     assert [json.loads(name.assumed) for name in other.unasked] == [{"multiprocessor_count": 132}]
     assert not other.different and len(other.same) == 2

@@ -89,7 +89,7 @@ NOT_RUN = {
 """The starts of lines, by the reason why they are not run here."""
 NEEDS_GPU = ("precast verify ", "precast bench", "precast tune measure")
 ONE_VARIANT = "'s/, sm_100a//; s/, float32//; s/, 128//'"
-"""Leaves one of the eight variants that ``precast init`` lists: the tutorial builds and emulates all of them."""
+"""Leaves one of the eight variants that ``precast init`` and ``precast new`` list: the tutorial builds all of them."""
 FEW = 5_000
 """The elements of the largest problems that are emulated here: the tutorial and tests/measure emulate larger ones."""
 MORE = [
@@ -224,6 +224,8 @@ def command(line: str, key: str) -> Command:
         text = f"{text} || [ $? = 1 ]"  # what differs, does not work, or is not there, on this machine
     if text == "precast init acme-norms":
         text += f" && sed -i {ONE_VARIANT} acme-norms/acme_norms.yaml"
+    if text.strip() == "precast new scaled":
+        text += f" && sed -i {ONE_VARIANT} scaled.yaml"
     if "--emulate" in text:
         text = f"{text} --most {FEW}"
     return Command(text)

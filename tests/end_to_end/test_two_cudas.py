@@ -19,6 +19,7 @@ from tests.end_to_end.conftest import Run, manifest
 missing = [name for name in LIBRARIES.values() if not version_of(name)]
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("without_torch"),
     pytest.mark.skipif(bool(missing), reason=f"pip install 'precast[cu13]': there is no {', '.join(missing)}"),
 ]
 

@@ -42,7 +42,7 @@ def build(*words: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_costs_a_retry(cluster: DaskCluster, tmp_path: Path) -> None:
     """The build completes, and is the local one byte for byte; a variant that fails is reported as in a local build."""
-    manifest = write_package(tmp_path, ", ".join(map(str, range(5))))
+    manifest = write_package(tmp_path, "1, 2, 3, 4")
     victim, _ = cluster.worker("one"), cluster.worker("two")
     running = start(
         "build", manifest, "-o", tmp_path / "far", "--store", tmp_path / "s1",
@@ -52,16 +52,16 @@ def test_a_worker_killed_in_the_middle_costs_a_retry(cluster: DaskCluster, tmp_p
     seen: list[str] = []
     for line in running.stderr:
         seen.append(line)
-        if line.startswith("[2/5]"):
+        if line.startswith("[2/4]"):
             victim.send_signal(signal.SIGKILL)
     said, _ = running.communicate(timeout=120)
     assert victim.wait() == -signal.SIGKILL
     assert running.returncode == 1, "one variant fails by itself, and only that one"
-    assert "4 variants built, 0 reused, 1 failed" in said
+    assert "3 variants built, 0 reused, 1 failed" in said
     told = "".join(seen)
     assert "far.add(value=3) for sm_90a: ValueError: three is not for adding" in told
     local = build(manifest, "-o", tmp_path / "near", "--store", tmp_path / "s2", "-j", 1)
-    assert "4 variants built, 0 reused, 1 failed" in local.stdout
+    assert "3 variants built, 0 reused, 1 failed" in local.stdout
     assert tree(tmp_path / "far") == tree(tmp_path / "near")
 
 

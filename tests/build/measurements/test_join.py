@@ -6,7 +6,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precast.build.measurements.join import join
@@ -24,6 +24,7 @@ def test_a_file_joined_with_itself_or_with_nothing_is_the_same(file: TuningFile)
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(st.lists(files(), max_size=4), st.randoms(use_true_random=False))
 def test_the_order_of_the_files_does_not_matter(some: list[TuningFile], random: Any) -> None:
     before = join(some)
@@ -33,6 +34,7 @@ def test_the_order_of_the_files_does_not_matter(some: list[TuningFile], random: 
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(files(), files())
 def test_what_one_file_says_is_said_by_both_or_newer_code_is(one: TuningFile, other: TuningFile) -> None:
     both = {(g.identity, c.identity): c for g in join([one, other]).groups for c in g.candidates}

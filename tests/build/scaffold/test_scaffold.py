@@ -27,7 +27,10 @@ def run(*words: object) -> int:
     return int(ended.value.code or 0)
 
 
-def test_a_new_kernel_builds_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_kernel_builds_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_torch: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", no_torch)
     assert run("new", "swish", "-o", tmp_path / "mine") == 0
     told = capsys.readouterr().out
     assert f"cd {tmp_path / 'mine'}\n  precast plan swish.yaml" in told

@@ -17,17 +17,17 @@ from tests.helpers.forks.forked_process import run
 
 
 def go(folder: Path, *words: object, status: int = 0, **env: str) -> str:
-    """What a command prints in a folder; it has a store and a home of its own, and no PYTHONPATH.
+    """What a command prints in a folder; it has a store of its own, the home of these tests, and no PYTHONPATH.
 
-    The emulator alone is in the cache of this user: g++ would take minutes.
+    The emulator alone is in the cache of this user: g++ would take minutes. Processes of one home are forked.
     """
-    home = folder.parent / "home"
-    emulator = home / "cache" / "precast" / default_folder().name
+    home, cache = folder.parents[1] / "home", folder.parent / "cache"
+    emulator = cache / "precast" / default_folder().name
     if not emulator.is_symlink():
         emulator.parent.mkdir(parents=True, exist_ok=True)
         emulator.symlink_to(default_folder())
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PRECAST_STORE")}
-    done = run(words, {**kept, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **env}, folder)
+    done = run(words, {**kept, "HOME": str(home), "XDG_CACHE_HOME": str(cache), **env}, folder)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -59,8 +59,7 @@ def test_what_init_writes_works_at_once(folder: Path) -> None:
     assert "acme-norms: 1 artifact of 1 op" in go(folder, "list")
     assert "1 variant verified by emulation" in go(folder, "verify", "--emulate", "--seeds", "0", "--most", "500")
     assert "precast_cache_acme_norms" in go(folder, "wheel", "-o", "dist")
-    home = str(folder.parent / "home")
-    below = go(folder / "ci", "build", HOME=home, XDG_CACHE_HOME=f"{home}/cache")
+    below = go(folder / "ci", "build", XDG_CACHE_HOME=str(folder.parent / "cache"))
     assert "0 variants built, 1 reused: ../cache" in below
     assert "no caches" in go(folder, "list", "--installed", PRECAST_CACHE_PATH="")
 

@@ -121,12 +121,12 @@ SURROUNDINGS = {
 # Several at once, since each build takes seconds: PRECAST_SURROUNDINGS=each builds in each of them alone.
 TOGETHER = (
     (
-        "the manifest in another order", "four workers", "another home", "another locale", "another time zone",
+        "the manifest in another order", "four workers", "another home", "another time zone",
         "a strict umask", "a checkout elsewhere", "another hash seed", "no byte code",
     ),
     (
-        "two workers", "another host name", "another user", "another folder of temporary files", "one processor",
-        "low limits", "another working directory", "a further folder that Python searches",
+        "two workers", "another locale", "another host name", "another user", "another folder of temporary files",
+        "one processor", "low limits", "another working directory", "a further folder that Python searches",
     ),
 )  # fmt: skip
 EACH = [(name,) for name in SURROUNDINGS]

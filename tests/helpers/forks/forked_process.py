@@ -40,7 +40,7 @@ _FORKED = {  # what is imported before each of them is forked
         ("precast.build.child.worker_main", "precast.build.child.describer_main", "precast.build.child.rehearser_main"),
         (COMPILER,),
     ),
-    "precast.attach.builder.child.program_main": (COMPILER, "torch._dynamo"),
+    "precast.attach.builder.child.program_main": (COMPILER, "torch"),
     "precast.measure.child.on_gpu.launch_main": ("torch", "precast.measure.child.on_gpu.launch_main"),
 }
 _start_process = child_process.start_process
@@ -127,6 +127,10 @@ def _finish(
         before=before,
     )
     command = [sys.executable, *started, *request.arguments]
+    import time
+    t0 = time.time()
+    r0 = os.times()
+    _log("begin", request.arguments[:3])
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             numbers = [file.fileno() for file in (nothing, output, errors)]
@@ -135,11 +139,18 @@ def _finish(
             code = subprocess.run(
                 command, env=environment, cwd=folder, stdin=nothing, stdout=output, stderr=errors, timeout=600
             ).returncode
+        _log(f"end {time.time() - t0:.1f}", request.arguments[:3])
         texts = []
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read().decode())
     return subprocess.CompletedProcess(command, code, *texts)
+
+
+def _log(*what: object) -> None:
+    import time
+    with open("/tmp/fastb_forks", "a") as f:
+        print(time.strftime("%T"), os.getpid(), *what, file=f)
 
 
 def fork_children() -> None:
@@ -205,6 +216,7 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
         requested = path.with_suffix(".requested")
         if not requested.exists():
             requested.touch()
+            _log("plain", modules)
             raise NotServed
         connection = socket.socket(socket.AF_UNIX)
         try:
@@ -212,6 +224,7 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
         except OSError:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
+            _log("server", modules)
             _start_server(path, own, [owner, *modules])
             connection.connect(str(path))
     return connection
