@@ -127,10 +127,6 @@ def _finish(
         before=before,
     )
     command = [sys.executable, *started, *request.arguments]
-    import time
-    t0 = time.time()
-    r0 = os.times()
-    _log("begin", request.arguments[:3])
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             numbers = [file.fileno() for file in (nothing, output, errors)]
@@ -139,18 +135,11 @@ def _finish(
             code = subprocess.run(
                 command, env=environment, cwd=folder, stdin=nothing, stdout=output, stderr=errors, timeout=600
             ).returncode
-        _log(f"end {time.time() - t0:.1f}", request.arguments[:3])
         texts = []
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read().decode())
     return subprocess.CompletedProcess(command, code, *texts)
-
-
-def _log(*what: object) -> None:
-    import time
-    with open("/tmp/fastb_forks", "a") as f:
-        print(time.strftime("%T"), os.getpid(), *what, file=f)
 
 
 def fork_children() -> None:
@@ -216,7 +205,6 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
         requested = path.with_suffix(".requested")
         if not requested.exists():
             requested.touch()
-            _log("plain", modules)
             raise NotServed
         connection = socket.socket(socket.AF_UNIX)
         try:
@@ -224,7 +212,6 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
         except OSError:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
-            _log("server", modules)
             _start_server(path, own, [owner, *modules])
             connection.connect(str(path))
     return connection
