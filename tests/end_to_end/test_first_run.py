@@ -24,7 +24,7 @@ def test_every_command_succeeds_and_names_the_next(tmp_path: Path) -> None:
 
     new = typed("new scaled")
     assert new.returncode == 0 and "\nnext:\n  precast plan scaled.yaml\n" in new.stdout
-    built = typed("build scaled.yaml -o cache")
+    built = typed("build scaled.yaml -o cache -t sm_90a")
     assert built.returncode == 0 and "warning:" not in built.stderr, built.stderr
     assert (home / ".cache" / "precast").is_dir() and {path.name for path in home.iterdir()} == {".cache"}
     packed = typed("wheel cache -o dist")

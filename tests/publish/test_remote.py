@@ -147,7 +147,7 @@ def test_a_machine_that_built_before_fills_the_remote(server: Server, tmp_path: 
 
 @pytest.mark.slow
 def test_a_server_that_stops_in_the_middle_costs_a_warning(server: Server, tmp_path: Path) -> None:
-    manifest = write(tmp_path, ", ".join(map(str, range(10, 22))))  # the last is built long after the first is told
+    manifest = write(tmp_path, ", ".join(map(str, range(10, 16))))  # the last is built long after the first is told
     words = ["build", manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "-j", 1]
     command = [sys.executable, "-m", "precast.cli.main", *map(str, words), "--remote-cache", f"s3://{BUCKET}/x"]
     running = subprocess.Popen(
@@ -155,11 +155,11 @@ def test_a_server_that_stops_in_the_middle_costs_a_warning(server: Server, tmp_p
     )
     assert running.stderr is not None
     first = next(line for line in running.stderr if line.startswith("["))  # after the stages
-    assert first.startswith("[ 1/12]"), first
+    assert first.startswith("[1/6]"), first
     server.process.kill()
     server.process.wait()
     said, told = running.communicate(timeout=120)
-    assert running.returncode == 0 and "12 variants built" in said
+    assert running.returncode == 0 and "6 variants built" in said
     (warning,) = re.findall("warning: .*", told)
     assert f"the remote cache s3://{BUCKET}/x is disabled for this build" in warning
     assert "Traceback" not in told

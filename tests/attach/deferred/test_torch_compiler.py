@@ -75,12 +75,12 @@ def test_what_the_library_compiles_is_compiled_at_its_first_call(site: Path) -> 
         "import torch\ndef f(x): return x\ng = torch.compile(f, backend='no such backend')\n"
     )
     code = """
-assert decorated.doubled(x)[1] is False
+from minilib import wrong
+assert not executed() and decorated.doubled(x)[1] is False
 y, compiling = decorated.compiled(x)
 assert compiling and y.tolist() == [2, 2, 2] and executed()
 assert torch.compile is original
 assert torch._dynamo.config.recompile_limit == 77 and torch._dynamo.config is sys.modules["torch._dynamo.config"]
-from minilib import wrong
 torch._dynamo.reset()
 try:
     wrong.g(x)

@@ -78,7 +78,7 @@ def test_memory_stays(kernels: tuple[Kernel, Kernel]) -> None:
 
     many(200)
     before, blocks = resident(), sys.getallocatedblocks()
-    many(4000)
+    many(2000)
     assert resident() - before < 2 << 20
     assert sys.getallocatedblocks() - blocks < 1000
 
