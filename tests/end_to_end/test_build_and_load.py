@@ -42,7 +42,7 @@ def test_a_cache_names_no_folder_and_gives_the_same_wheel_from_anywhere(
     words = ("build", manifest(user, "plain"), "-o", caches[0], "-j", 1, "--store", tmp_path / "store")
     built = precast(*words)
     assert "2 variants built, 0 reused" in built.stdout, built.stderr
-    shutil.copytree(*caches)
+    shutil.copytree(caches[0], caches[1])
     wheels = [tmp_path / "w1", tmp_path / "w2"]
     for cache, wheel in zip(caches, wheels, strict=True):
         # A wheel's version is the time of its cache, unless the environment states one.
