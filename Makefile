@@ -48,6 +48,8 @@ test: room test-environment ## the quick tests, or those of some ROOM
 	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests measure native publish tests/helpers
 	@$(PYTEST) -m "not slow" $(if $(ROOM),$(TESTS)) $(ARGS)
 
+# The slow tests wait for processes that they start: one process more than there are processors keeps these busy.
+test-all: JOBS = $(shell expr $$(nproc) + 1)
 test-all: room test-environment ## every test, or every one of some ROOM; those that are slow alone: ARGS='-m slow'
 	@$(TEST)/bin/python -m compileall -q loader fetch attach build cli emulator kernels manifests measure native publish tests/helpers
 	@$(PYTEST) $(if $(ROOM),$(TESTS)) $(ARGS)
