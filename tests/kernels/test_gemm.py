@@ -15,13 +15,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.build.compile.executor import Local
-from precast.build.compile.outcome import Compiled, Object
+from precast.build.compile.outcome import Object
 from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_of_files
 from precast.kernels.adapters.quack.gemm import Design
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
@@ -30,6 +28,7 @@ from precast.kernels.gemm import gemm, problems, supports
 from precast.kernels.own.matrix.gemm_sm90a import blocking_of
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from tests.helpers.kernels.compiled_plan import compile_plan, planned
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}
@@ -85,10 +84,9 @@ SAMPLE: list[tuple[str, dict[str, Any]]] = [
     ("sm_90a", {**OWN, **FP8, "tile": [176, 128], "cluster": [2, 1], "out_dtype": "float32"}),
     ("sm_90a", {**OWN, "tile": [104, 128], "split": 2}),
     ("sm_90a", {**OWN, **FP8, "tile": [200, 256], "cluster": [2, 1], "split": 2}),
-    ("sm_90a", {**QUACK, "pingpong": True, "cluster": [2, 1]}),
+    ("sm_90a", {**QUACK, "b_major": "n", "pingpong": True, "cluster": [2, 1]}),
     ("sm_90a", {**QUACK, "tile": [192, 256], "swap": True, "cluster": [1, 2], "swizzle": 4}),
     ("sm_90a", {**QUACK, **FP8, "tile": [128, 256], "cluster": [2, 1]}),
-    ("sm_90a", {**QUACK, "b_major": "n", "tile": [128, 256], "cluster": [2, 1]}),
     ("sm_100a", {**QUACK, "tile": [256, 192], "cluster": [2, 1], "two_cta": True, "scheduler": "dynamic"}),
     ("sm_100a", {**QUACK, "tile": [16, 128], "swap": True}),
 ]
@@ -144,14 +142,13 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     ]
     path = tmp_path_factory.mktemp("gemm") / "m.yaml"
     path.write_text(json.dumps({"version": 1, "name": "gemm", "kernels": entries}))
-    return plan_of_files([path])
+    return planned(path)
 
 
 @pytest.fixture(scope="module")
 def compiled(plan: Plan) -> dict[tuple[str, str], Object]:
     found = {}
-    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
-        assert isinstance(outcome, Compiled), outcome
+    for outcome in compile_plan(plan):
         (one,) = outcome.objects
         found[str(outcome.variant.target), shown(outcome.variant.config)] = one
     return found

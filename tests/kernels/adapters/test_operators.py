@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from precast.build.compile.executor import Local
-from precast.build.compile.outcome import Compiled, Object
+from precast.build.compile.outcome import Object
 from precast.build.errors import ManifestError
 from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_of_files
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.adapters.operators.ops import gemm_blockscaled, gemm_grouped
@@ -29,6 +27,7 @@ from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from tests.helpers.kernels.compiled_plan import compile_plan, planned
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
@@ -107,7 +106,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """The sample and, left out of it, the mistakes."""
     mistakes = [{**entry(op, config, target), "skip_unsupported": True} for op, config, target, _ in MISTAKES]
     sample = [entry(op, config, target) for target, op, config in SAMPLE]
-    return plan_of_files([write(tmp_path_factory.mktemp("sample") / "m.yaml", [*sample, *mistakes])])
+    return planned(write(tmp_path_factory.mktemp("sample") / "m.yaml", [*sample, *mistakes]))
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +131,7 @@ def test_a_mistake_is_refused_with_what_would_work(
 @pytest.fixture(scope="module")
 def compiled(plan: Plan) -> dict[tuple[str, str, str], Object]:
     found = {}
-    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
-        assert isinstance(outcome, Compiled), outcome
+    for outcome in compile_plan(plan):
         (one,) = outcome.objects
         found[key(outcome.variant.op, outcome.variant.config, outcome.variant.target)] = one
     return found
@@ -273,15 +271,14 @@ def users_manifest(folder: Path, tile: str) -> Path:
 @pytest.mark.slow
 def test_an_operator_of_ones_own_is_guarded_by_its_own_metadata(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"tile \[16, 32\].*use tile \[16, 16\] or \[32, 32\]"):
-        plan_of_files([users_manifest(tmp_path, "[16, 32]")])
+        planned(users_manifest(tmp_path, "[16, 32]"))
 
 
 @pytest.mark.slow
 def test_an_operator_of_ones_own_compiles_as_it_is(tmp_path: Path) -> None:
-    plan = plan_of_files([users_manifest(tmp_path, "[32, 32]")])
+    plan = planned(users_manifest(tmp_path, "[32, 32]"))
     assert [v.config["tile"] for v in plan.variants] == [(16, 16), (32, 32)]
-    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
-        assert isinstance(outcome, Compiled), outcome
+    for outcome in compile_plan(plan):
         assert [a.name for a in outcome.objects[0].signature.passed] == ["a", "b", "out"]
         assert {a.dtype for a in outcome.objects[0].signature.passed} == {"float64"}
 
@@ -329,7 +326,7 @@ def test_expressions_that_are_none(text: str) -> None:
 
 @pytest.mark.slow
 def test_the_manifest_plans_whole() -> None:
-    plan = plan_of_files([MANIFEST])
+    plan = planned(MANIFEST)
     assert not plan.skipped
     targets = [str(v.target) for v in plan.variants]
     assert targets.count("sm_90a") >= 60 and targets.count("sm_100a") >= 200

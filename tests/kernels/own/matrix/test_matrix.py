@@ -18,7 +18,6 @@ from precast import loader
 from precast.build.link import elf
 from precast.build.link.device_code import cubins_in
 from precast.build.link.toolchain import find_toolchain
-from precast.build.plan.planner import plan_of_files
 from precast.kernels import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.contract.format.artifact import Artifact
@@ -26,6 +25,7 @@ from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
+from tests.helpers.kernels.compiled_plan import planned
 
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
 MANIFEST = Path(__file__).parents[4] / "manifests" / "matrix.yaml"
@@ -167,7 +167,7 @@ def instructions(cache: Cache, artifact: Artifact, file: Path) -> set[str]:
 @pytest.mark.slow
 def test_the_manifest_names_only_what_can_be_built() -> None:
 
-    plan = plan_of_files([MANIFEST])
+    plan = planned(MANIFEST)
     assert {variant.op for variant in plan.variants} == {*INSTRUCTIONS, "gemm_f64.operator"}
     assert {str(target) for target in yaml.safe_load(MANIFEST.read_text())["targets"]} >= {"sm_80", "sm_90a", "sm_100a"}
 
