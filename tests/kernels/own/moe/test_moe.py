@@ -21,7 +21,7 @@ from precast.kernels.own.moe import routing
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
 from precast.measure.checks.verify import verify
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 HALF, FP8 = "bfloat16", "float8_e4m3fn"
 CONFIGS: list[tuple[str, dict[str, Any]]] = [
@@ -179,7 +179,7 @@ def test_each_compiles_as_it_was_meant(tmp_path: Path, build: Callable[..., Path
         op, config = CONFIGS[number]
         kernel = loader.get(op, config, target="sm_90a")
         files = tmp_path / str(number)
-        succeeded("export", cache, kernel.artifact.key, "-o", files)
+        succeeded("export", cache, kernel.artifact.key, "-o", files, "--store", kept_store())
         text = next(files.glob("*.sass")).read_text()
         return Counter(
             re.findall(r"\b(?:[HQ]GMMA\.\w+|UTMALDG[.\w]*|LDGSTS\.E\b|STSM[.\w]*|LDG\.E\.128|STG\.E\.128)", text)
