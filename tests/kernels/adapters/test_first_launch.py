@@ -11,7 +11,7 @@ import pytest
 from precast.build.compile.worker import Worker
 from precast.build.ipc.message import Message
 from precast.loader.contract.format.signature import Signature
-from tests.helpers.kernels.compiled_plan import worker_for
+from tests.helpers.kernels.kept_builds import worker_for
 
 pytest.importorskip("torch")
 

@@ -17,7 +17,7 @@ from precast.kernels.authoring.registry import load
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
-from tests.helpers.kernels.compiled_plan import worker_for
+from tests.helpers.kernels.kept_builds import worker_for
 
 torch = pytest.importorskip("torch")
 installed = pytest.mark.skipif(

@@ -25,7 +25,7 @@ from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
-from tests.helpers.kernels.compiled_plan import planned
+from tests.helpers.kernels.kept_builds import planned
 
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
 MANIFEST = Path(__file__).parents[4] / "manifests" / "matrix.yaml"
