@@ -137,5 +137,28 @@ SGLANG = Companion(
     facts=("gpu", "compilers"),
     ignored=("*/.staging-*", "*.o", "*.o.d", "*/build.ninja", "*/.ninja_log", "*/.ninja_deps", "*.cu", "*.cpp"),
 )
+# DeepGEMM 2.8, alone and in vLLM, which otherwise keeps it in its own folder: machine code that nvcc or NVRTC made,
+# under the digest of the name, its headers, the compiler's version, the flags and the source. The flags of some
+# versions have the folder of the headers: where that differs, the kernels are compiled again.
+DEEP_GEMM = Companion(
+    name="deep_gemm",
+    title="DeepGEMM",
+    variable="DG_JIT_CACHE_DIR",
+    distributions=("deep_gemm", "vllm"),
+    facts=("gpu", "compilers"),
+    options=("DG_JIT_USE_NVRTC",),
+    ignored=("tmp/*", "*/tmp/*", "*.lock"),
+)
+# TileLang 0.1.12: libraries under the digest of the kernel's script, its arguments, the target, the options and
+# TileLang's version; no path. Parameters are pickled.
+TILELANG = Companion(
+    name="tilelang",
+    title="TileLang",
+    variable="TILELANG_CACHE_DIR",
+    distributions=("tilelang",),
+    ignored=("tmp/*", ".staging/*", "*/.staging/*", "*.lock"),
+)
 
-COMPANIONS = {each.name: each for each in (TRITON, INDUCTOR, VLLM, FLASHINFER, CUDA, HUMMING, SGLANG)}
+COMPANIONS = {
+    each.name: each for each in (TRITON, INDUCTOR, VLLM, FLASHINFER, CUDA, SGLANG, DEEP_GEMM, TILELANG, HUMMING)
+}

@@ -72,11 +72,11 @@ class Machine:
 
 
 def _version(program: str, path: str | None) -> str:
-    """What tells one version of a compiler from another: of nvcc its last line, of others the first."""
-    found = shutil.which(program, path=path)
-    if found is None:
+    """The line that names the version of a compiler: the last one that nvcc prints, the first one of others."""
+    executable = shutil.which(program, path=path)
+    if executable is None:
         return f"no {os.path.basename(program)}"
-    done = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run([executable, "--version"], capture_output=True, text=True, errors="replace", check=False)
     lines = done.stdout.split("\n") if done.returncode == 0 else []
     texts = [line.strip() for line in lines if line.strip()] or [f"no {os.path.basename(program)}"]
     return texts[-1 if texts[0].startswith("nvcc") else 0]

@@ -30,7 +30,7 @@ from precast.loader.resolve.cache import Cache
 FOLDER_LENGTH = 200
 """The bytes of a companion's path, wherever it lies."""
 _ASIDE = ".precast-"
-_THREADS = 8
+_THREADS = 2  # more of them wait for the interpreter's lock: with many small files, eight take twice as long
 _LOCK_SECONDS = 120.0
 _LONGEST_ROOT = FOLDER_LENGTH - len("/") - max(map(len, COMPANIONS)) - len("-") - 32
 _QUOTED = set("\"'\\\n\r")

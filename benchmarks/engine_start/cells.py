@@ -32,8 +32,8 @@ class Cell:
     makes: str = ""
     """What the start makes, in the folder of this name: a wheel of its kernels, or one with its companions, too."""
     bare: bool = False
-    """No variable names a cache: precast places the companions of ``wheel``. vLLM finds no compiler on PATH; SGLang asks
-    nvcc and gcc for their versions."""
+    """No variable names a cache: precast places the companions of ``wheel``. vLLM finds no compiler on PATH; SGLang
+    asks nvcc and gcc for their versions."""
     user: int = 0
     fails: bool = False
 

@@ -1,8 +1,8 @@
-"""What the starts gave, and the table of docs/engines.md: ``python benchmarks/engine_start/page.py [results.tgz]``.
+"""What the starts gave, and the table of docs/engines.md: ``python benchmarks/engine_start/page.py [results.tgz ...]``.
 
-With the archive that ``run.py`` left, benchmarks/results/engine-start.json is written first: seconds, counts and
-comparisons, without the tokens themselves. The same results give the same lines between the marks of the page.
-``benchmarks/draw.py`` draws the picture from them.
+With archives that ``run.py`` left, their starts replace those of the same name in benchmarks/results/engine-start.json
+first: seconds, counts and comparisons, without the tokens themselves. The same results give the same lines between the
+marks of the page. ``benchmarks/draw.py`` draws the picture from them.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
 
 def compared_with(cell: Cell) -> Cell:
-    """The start whose answers those of a cell must equal: vLLM alone, with the same model and the same graphs.
+    """The start whose answers those of a cell must equal: the engine alone, with the same model and the same graphs.
+
+    Graphs from a wheel are those of the start that made the wheel: one with empty caches may choose other kernels.
 
     >>> compared_with(next(cell for cell in CELLS if cell.name == "spawned, warm, served, no compiler")).name
     'eager, cold'
     """
+    if cell.graph and cell.wheel != "kernels":
+        return next(c for c in CELLS if c.makes == cell.wheel)
     same = (
         c for c in CELLS if (c.engine, c.model, c.option, c.graph) == (cell.engine, cell.model, cell.option, cell.graph)
     )
@@ -101,8 +105,15 @@ def collected(archive: Path) -> dict[str, Any]:
         loaded = {name: json.load(file) for name, file in texts.items() if file}
     results = {result["cell"]: result for name, result in loaded.items() if name.startswith("results/")}
     cells = [cell for cell in CELLS if cell.name in results and not cell.makes]
-    rows = [row_of(cell, results[cell.name], results) for cell in cells]
-    return {"machine": loaded["machine.json"], "cells": rows}
+    rows = {cell.name: row_of(cell, results[cell.name], results) for cell in cells}
+    return {"machines": {cells[0].engine: loaded["machine.json"]}, "cells": rows}
+
+
+def merged(stored: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored results with new ones in place of those of the same start, in the order of the starts."""
+    rows = {row["cell"]: row for row in stored["cells"]} | new["cells"]
+    ordered = [rows[cell.name] for cell in CELLS if cell.name in rows]
+    return {"machines": {**stored["machines"], **new["machines"]}, "cells": ordered}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -150,24 +161,27 @@ def _number(total: Sequence[float] | None) -> str:
     return f"{total[0]:.0f}, {total[1]:.1f} s" if total else "0"
 
 
-def machine(facts: Mapping[str, Any]) -> str:
-    """What it was measured with."""
-    names = ("vllm", "torch", "triton", "nvidia-cutlass-dsl", "apache-tvm-ffi")
+def machine(engine: str, facts: Mapping[str, Any]) -> str:
+    """What an engine was measured with."""
+    names = (engine, "torch", "triton", "nvidia-cutlass-dsl", "apache-tvm-ffi")
     return f"{facts['gpu']}, Python {facts['python']}, {', '.join(f'{name} {facts[name]}' for name in names)}.\n"
 
 
 def pages(results: Mapping[str, Any]) -> dict[Path, str]:
     """The files as they should be."""
     rows = results["cells"]
-    lines = "\n".join([table(rows), compiled(rows), machine(results["machine"])])
+    machines = "\n".join(machine(engine, facts) for engine, facts in results["machines"].items())
+    lines = "\n".join([table(rows), compiled(rows), machines])
     return {PAGE: written(PAGE.read_text(), "starts", lines)}
 
 
 def main(archives: list[str]) -> int:
-    """Store the results of an archive, if one is given, and write the page."""
-    if archives:
-        RESULTS.write_text(json.dumps(collected(Path(archives[0])), indent=1, sort_keys=True) + "\n")
-    for path, text in pages(json.loads(RESULTS.read_text())).items():
+    """Store the results of archives, if some are given, and write the page."""
+    results = json.loads(RESULTS.read_text())
+    for archive in archives:
+        results = merged(results, collected(Path(archive)))
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    for path, text in pages(results).items():
         path.write_text(text)
     return 0
 

@@ -41,7 +41,7 @@ def picture(results: Mapping[str, Any], width: int = FULL) -> str:
     """Three bars, and what the colours mean."""
     picture = Picture(width, 0, TITLE)
     rows = {row["cell"]: row for row in results["cells"]}
-    facts = results["machine"]
+    facts = results["machines"]["vllm"]
     picture.text(8, 20, "First token of vLLM", "title")
     texts = ["seconds from the start of the process", f"Gemma 4 with experts, six layers, {facts['gpu']}"]
     top = 38

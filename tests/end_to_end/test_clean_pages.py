@@ -37,7 +37,7 @@ EXTRAS = {
     "docs/tuning.md": "torch",
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",
-    "measure/README.md": "torch,emulate",
+    "measure/README.md": "torch,emulate,export",
     "native/README.md": "native",
     "publish/README.md": "sign",
 }

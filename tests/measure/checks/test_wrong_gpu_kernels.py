@@ -10,8 +10,9 @@ from precast.cli import main
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.loader.resolve.cache import Cache
+from tests.helpers.source_tree import ROOT
 
-MANIFEST = Path(__file__).parents[4] / "tests" / "gpu" / "wrong.yaml"
+MANIFEST = ROOT / "tests" / "gpu" / "wrong.yaml"
 
 
 @pytest.mark.slow

@@ -103,6 +103,9 @@ def archive_of(path: Path, results: list[dict[str, Any]]) -> Path:
     return path
 
 
+NOTHING: dict[str, Any] = {"machines": {}, "cells": []}
+
+
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What is kept of a compiled start, a served one that answers otherwise, one that fails, and a server."""
@@ -111,7 +114,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     server = {"cell": "server, warm", "marks": {"ready": 5.0, "first token": 6.0, "all prompts": 7.0}, "events": []}
     results = [server, served, failed, result("eager, cold", events=EVENTS)]
     page = load("page", monkeypatch)
-    kept: dict[str, Any] = page.collected(archive_of(tmp_path / "results.tgz", results))
+    kept: dict[str, Any] = page.merged(NOTHING, page.collected(archive_of(tmp_path / "results.tgz", results)))
     return kept
 
 
@@ -120,6 +123,30 @@ def test_a_start_is_compared_with_the_compiled_one_of_its_model(stored: dict[str
     assert [cold["cell"], served["cell"]] == ["eager, cold", "eager, warm, served, no compiler"], "in the cells' order"
     assert "compared" not in cold and served["compared"] == {"equal": 2, "of": 3, "largest": 0}
     assert served["served"] == [3, 0] and failed["failed"].endswith("cutlass") and server["marks"]["ready"] == 5.0
+
+
+def test_a_further_archive_replaces_its_own_starts(
+    stored: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = load("page", monkeypatch)
+    name = "SGLang, Llama with FlashAttention-4, cold"
+    both = page.merged(stored, page.collected(archive_of(tmp_path / "sglang.tgz", [result(name)])))
+    assert [row["cell"] for row in both["cells"][-2:]] == ["eager, warm, no compiler, no precast", name]
+    assert both["cells"][:-1] == stored["cells"] and list(both["machines"]) == ["vllm", "sglang"]
+    again = page.merged(both, page.collected(archive_of(tmp_path / "again.tgz", [result("eager, cold", memory=7)])))
+    assert [row["cell"] for row in again["cells"]] == [row["cell"] for row in both["cells"]]
+    assert again["cells"][0]["memory"] == 7 and again["cells"][1] == both["cells"][1]
+
+
+def test_graphs_of_a_wheel_are_compared_with_the_start_that_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = result("graph, cold, served, recorded", tokens=[[1, 9], [3]])
+    start = result("graph, one wheel, served, no compilers", tokens=[[1, 9], [3]])
+    page = load("page", monkeypatch)
+    archive = archive_of(tmp_path / "results.tgz", [recorded, start, result("graph, cold")])
+    rows = page.collected(archive)["cells"]
+    assert recorded["cell"] not in rows and rows[start["cell"]]["compared"]["equal"] == 3
 
 
 def test_compilations_are_counted_to_the_first_token_and_from_ready(stored: dict[str, Any]) -> None:
