@@ -1,19 +1,50 @@
-"""The site: it is built without a warning, loads nothing from elsewhere, and leads to every page."""
+"""The site: it is built without a warning, loads nothing from elsewhere, and leads to every page.
+
+In a real Chromium: cards, buttons that copy, outputs that differ from commands, themes, narrow screens. All is in one
+file, since each process that runs tests builds the site for itself.
+"""
 
 from __future__ import annotations
 
+import html
 import re
 import runpy
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.helpers.documentation.site import MISSING, SITE, build, installed
 from tests.helpers.pages import PACKAGES, PAGES, prose, text_of
 from tests.helpers.source_tree import ROOT
+from tests.helpers.web import browser, contrast
 
 needs_sphinx = pytest.mark.skipif(not installed(), reason=MISSING)
+STYLE = "return getComputedStyle(document.querySelector(arguments[0]), arguments[2] || null)[arguments[1]]"
+DARK = "rgb(13, 17, 23)"
+LOOKED_AT = ("docs/README", "docs/tutorial", "docs/performance", "docs/reference/cli", "README")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once for all tests of it."""
+    if not installed():
+        pytest.skip(MISSING)
+    out = tmp_path_factory.mktemp("site") / "html"
+    done = build(ROOT, out)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if not browser.installed():
+        pytest.skip(browser.MISSING)
+    with browser.browser() as driver:
+        yield driver
 
 
 class Loads(HTMLParser):
@@ -38,7 +69,6 @@ def read(page: Path) -> Loads:
     return found
 
 
-@needs_sphinx
 @pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
@@ -49,7 +79,6 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     assert not [(name, url) for name, urls in styles for url in urls if elsewhere.match(url.strip("'\""))]
 
 
-@needs_sphinx
 @pytest.mark.slow
 def test_every_page_leads_to_every_other(site: Path) -> None:
     home = read(site / "docs" / "README.html").links
@@ -59,7 +88,6 @@ def test_every_page_leads_to_every_other(site: Path) -> None:
     assert 'url=docs/README.html"' in (site / "index.html").read_text()
 
 
-@needs_sphinx
 @pytest.mark.slow
 def test_the_pictures_are_there(site: Path) -> None:
     for page in PAGES:
@@ -108,3 +136,108 @@ def test_the_picture_of_the_pipeline_names_files_that_are_there() -> None:
     assert len(named) == 11
     folders = (*(["build"] * 7), *(["loader"] * 4))
     assert not [one for folder, one in zip(folders, named, strict=True) if not (ROOT / folder / one).is_file()]
+
+
+def style(driver: Any, selector: str, name: str, part: str = "") -> str:
+    return str(driver.execute_script(STYLE, selector, name, part))
+
+
+@pytest.mark.slow
+def test_the_first_page_has_a_card_for_each_thing_to_do(chromium: Any, site: Path) -> None:
+    chromium.get((site / "docs" / "README.html").as_uri())
+    titles = [card.text for card in chromium.find_elements("css selector", "#precast-documentation > section > h2")]
+    assert {"Start", "Write kernels", "Build and ship", "Run a server"} <= {t.strip("# ¶") for t in titles}
+    tops = "return arguments[0].map(id => document.getElementById(id).getBoundingClientRect().top)"
+    first, second = chromium.execute_script(tops, ["write-kernels", "build-and-ship"])
+    assert first == second, "two cards in a row"
+    assert style(chromium, "#write-kernels", "borderTopStyle") == "solid"
+
+
+@pytest.mark.slow
+def test_a_button_copies_what_is_typed_and_outputs_have_none(chromium: Any, site: Path) -> None:
+    chromium.get((site / "docs" / "tutorial.html").as_uri())
+    block = chromium.find_element("css selector", "div.highlight-sh")
+    chromium.execute_script("arguments[0].scrollIntoView({block: 'center'})", block)
+    block.find_element("css selector", "button.copy").click()
+    search = chromium.find_element("css selector", ".sidebar-search")
+    search.click()
+    search.send_keys("\ue009v\ue000")  # Control and v
+    typed = search.get_attribute("value")
+    assert typed.startswith("python3 -m venv builder") and typed.endswith("precast doctor") and "$" not in typed
+    assert not chromium.find_elements("css selector", "div.highlight-text button.copy")
+
+
+@pytest.mark.slow
+def test_commands_and_outputs_look_different(chromium: Any, site: Path) -> None:
+    chromium.get((site / "docs" / "tutorial.html").as_uri())
+    assert style(chromium, "div.highlight-sh .highlight", "content", "::before") == '"$"'
+    assert style(chromium, "div.highlight-text .highlight", "content", "::before") == "none"
+    command, output = (
+        style(chromium, f"div.highlight-{kind} .highlight", "backgroundColor") for kind in ("sh", "text")
+    )
+    assert command != output
+
+
+@needs_sphinx
+@pytest.mark.slow
+def test_an_option_has_two_hyphens_wherever_it_is_named(tmp_path: Path) -> None:
+    """A heading, a table or a link with a dash instead could not be copied."""
+    (tmp_path / "docs").mkdir()
+    text = (
+        "# Home\n\n## precast new --ci\n\nUse --ci, 'precast build' and \"precast\".\n\n| --ci |\n| --- |\n| --json |\n"
+    )
+    (tmp_path / "docs" / "README.md").write_text(text)
+    done = build(tmp_path, tmp_path / "html")
+    assert done.returncode == 0, done.stderr
+    page = html.unescape((tmp_path / "html" / "docs" / "README.html").read_text())
+    for shown in (
+        "<h2>precast new --ci<",
+        "Use --ci, 'precast build' and \"precast\".",
+        "<p>--ci</p>",
+        "<p>--json</p>",
+    ):
+        assert shown in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("system", "chosen"), [("dark", "auto"), ("light", "dark"), ("dark", "light")])
+def test_pictures_follow_the_theme_that_the_reader_chose(chromium: Any, site: Path, system: str, chosen: str) -> None:
+    browser.theme(chromium, system)
+    chromium.get((site / "docs" / "README.html").as_uri())
+    chromium.execute_script("document.body.dataset.theme = arguments[0]", chosen)
+    dark = (system if chosen == "auto" else chosen) == "dark"
+    assert (style(chromium, "body", "backgroundColor") == DARK) == dark
+    assert style(chromium, "article img", "colorScheme") == (
+        "dark" if dark else "light" if chosen == "light" else "normal"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dark", "light"])
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_each_text_can_be_read(chromium: Any, site: Path, page: str, name: str) -> None:
+    browser.theme(chromium, name)
+    chromium.get((site / f"{page}.html").as_uri())
+    assert contrast.too_low(chromium) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["docs/README", "docs/performance", "README"])
+def test_a_narrow_screen_gets_pictures_in_which_texts_keep_their_size(chromium: Any, site: Path, page: str) -> None:
+    all_of = "return [...document.querySelectorAll('article picture > img')]"
+    shown = f"{all_of}.map(i => [i.currentSrc, i.width / i.naturalWidth])"
+    with browser.screen(chromium, 400):
+        chromium.get((site / f"{page}.html").as_uri())
+        narrow = chromium.execute_script(shown)
+    assert narrow and all(name.endswith("-narrow.svg") and scale > 0.95 for name, scale in narrow)
+    chromium.get((site / f"{page}.html").as_uri())
+    assert not [name for name, _ in chromium.execute_script(shown) if name.endswith("-narrow.svg")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_a_narrow_screen_scrolls_tables_and_not_the_page(chromium: Any, site: Path, page: str) -> None:
+    with browser.screen(chromium, 400):
+        chromium.get((site / f"{page}.html").as_uri())
+        wide = chromium.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert wide[0] <= wide[1] == 400

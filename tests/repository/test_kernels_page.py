@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from precast.kernels.authoring.registry import known_ops
+from tests.helpers.builds import kept_store, precast
 from tests.helpers.source_tree import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -52,8 +53,8 @@ def test_every_op_and_every_manifest_is_on_it(pages: ModuleType) -> None:
 
 
 def test_the_counts_are_those_of_a_plan(pages: ModuleType) -> None:
-    command = [sys.executable, "-m", "precast.cli.main", "plan", "manifests/default.yaml", "--json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = precast(kept_store(), "plan", ROOT / "manifests" / "default.yaml", "--json")
+    assert done.returncode == 0, done.stderr
     counts, _ = pages.shipped_by(json.loads(done.stdout))
     assert counts == shipped()["manifests"]["default.yaml"], AGAIN
 

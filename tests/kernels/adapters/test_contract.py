@@ -23,7 +23,7 @@ from precast.loader.contract.format.config import complete
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 torch = pytest.importorskip("torch")
 
@@ -174,7 +174,7 @@ def test_a_script_compiles_to_the_same_machine_code_as_its_op(tmp_path: Path, mo
         ]
     manifest = {"version": 1, "name": "written", "targets": ["sm_90a"], "path": ".", "kernels": entries}
     (tmp_path / "written.yaml").write_text(json.dumps(manifest))
-    folder, store = tmp_path / "cache", tmp_path / "store"
+    folder, store = tmp_path / "cache", kept_store()
     succeeded("build", tmp_path / "written.yaml", "-o", folder, "--store", store, "-j", 1)
     cache, toolchain = Cache(folder), find_toolchain()
     for op in ops:

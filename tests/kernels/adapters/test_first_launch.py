@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from precast.build.compile.worker import Worker
-from precast.build.gpu.profile import Profiles
 from precast.build.ipc.message import Message
 from precast.loader.contract.format.signature import Signature
-from precast.loader.contract.format.target import Target
+from tests.helpers.kernels.kept_builds import worker_for
 
 pytest.importorskip("torch")
 
@@ -75,8 +74,7 @@ def caught(n: int):
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     folder = tmp_path_factory.mktemp("examples")
     (folder / "example.py").write_text(EXAMPLE)
-    target = Target.parse("sm_90a")
-    made = Worker(target, {}, [folder], Profiles().of(target))
+    made = worker_for("sm_90a", [folder])
     yield made
     made.kill()
 

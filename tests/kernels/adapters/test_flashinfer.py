@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from precast.build.compile.worker import Worker
-from precast.build.gpu.profile import Profiles
 from precast.build.ipc.message import Message
 from precast.kernels.adapters.flashinfer import library
 from precast.kernels.authoring.declare import Declaration, declaration_of
@@ -18,6 +17,7 @@ from precast.kernels.authoring.registry import load
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
+from tests.helpers.kernels.kept_builds import worker_for
 
 torch = pytest.importorskip("torch")
 installed = pytest.mark.skipif(
@@ -27,14 +27,11 @@ installed = pytest.mark.skipif(
 NORM = {"dtype": "bfloat16", "hidden": 2880}
 # Every op, a config of it, and the targets that can run it.
 CASES: list[tuple[str, dict[str, Any], str]] = [
-    (op, {**NORM, **more}, target)
-    for target in ("sm_90a", "sm_100a")
-    for op, more in (
-        ("flashinfer.rmsnorm", {}),
-        ("flashinfer.rmsnorm", {"strided": True, "weight_bias": 1.0, "pdl": True}),
-        ("flashinfer.fused_add_rmsnorm", {}),
-    )
-] + [("flashinfer.mm_blockscaled", {"format": name}, "sm_120a") for name in ("nvfp4", "mxfp4", "mxfp8")]
+    ("flashinfer.rmsnorm", NORM, "sm_90a"),
+    ("flashinfer.fused_add_rmsnorm", NORM, "sm_90a"),
+    ("flashinfer.rmsnorm", {**NORM, "strided": True, "weight_bias": 1.0, "pdl": True}, "sm_100a"),
+    *(("flashinfer.mm_blockscaled", {"format": name}, "sm_120a") for name in ("nvfp4", "mxfp4", "mxfp8")),
+]
 
 
 def declaration(op: str) -> Declaration:
@@ -57,7 +54,7 @@ def compiled_signature(workers: dict[str, Worker], op: str, config: dict[str, An
     full = complete(declared.keys, config, op=op)
     assert declared.refusal(full, Target.parse(target)) is None
     if target not in workers:
-        workers[target] = Worker(Target.parse(target), {}, [], Profiles().of(Target.parse(target)))
+        workers[target] = worker_for(target, [])
     request = {"source": str(find_op(op)), "config": dict(full), "symbols": ["entry"], "seconds": 300}
     workers[target].send(Message(request))
     reply = workers[target].receive(300).header
@@ -104,8 +101,7 @@ def test_a_change_upstream_is_named(tmp_path: Path) -> None:
     for folder in (package, package.parent, package.parent.parent):
         (folder / "__init__.py").touch()
     (package / "rmsnorm.py").write_text(CHANGED)
-    target = Target.parse("sm_90a")
-    worker = Worker(target, {}, [tmp_path], Profiles().of(target))
+    changed = worker_for("sm_90a", [tmp_path])
     try:
         config = complete(declaration("flashinfer.rmsnorm").keys, NORM, op="flashinfer.rmsnorm")
         request = {
@@ -115,10 +111,10 @@ def test_a_change_upstream_is_named(tmp_path: Path) -> None:
             "seconds": 300,
             "inputs": [f"folder:{tmp_path}/flashinfer"],  # else the compilation does not see it
         }
-        worker.send(Message(request))
-        error = worker.receive(300).header["error"]
+        changed.send(Message(request))
+        error = changed.receive(300).header["error"]
     finally:
-        worker.kill()
+        changed.kill()
     assert "flashinfer.norm.kernels.rmsnorm:_get_compiled_rmsnorm_kernel" in error
     assert "it takes (dtype, hidden, weight_bias, enable_pdl, sm_version, contiguous)" in error
     assert "pip install 'flashinfer-python==0.7.2.post1', or correct the adapter" in error

@@ -13,22 +13,20 @@ from typing import Any
 import pytest
 import torch
 
-from precast.build.compile.executor import Local
-from precast.build.compile.outcome import Compiled, Object
 from precast.build.errors import ManifestError
 from precast.build.gpu.profile import profile_of
-from precast.build.link.device_code import read_cubins
+from precast.build.link.device_code import Cubin
 from precast.build.link.toolchain import find_toolchain
-from precast.build.plan.plan import Plan
-from precast.build.plan.planner import plan_of_files
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.adapters.operators.ops import gemm_blockscaled, gemm_grouped
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.schema import keys_of
 from precast.kernels.gemm import gemm
+from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
+from tests.helpers.kernels.kept_builds import built, planned
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "gemm.yaml"
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
@@ -81,13 +79,14 @@ SAMPLE: list[tuple[str, str, dict[str, Any]]] = [
     ("sm_100a", "gemm", {**BF16, **MIXED, "scheduler": "dynamic"}),
     ("sm_100a", "gemm", {**BF16, **MIXED, "scheduler": "static"}),
     ("sm_100a", "gemm", {**BF16, "tile": [64, 8]}),
-    ("sm_100a", "gemm", {**BF16, "epilogue": "relu(alpha * accum + bias)"}),
+    ("sm_100a", "gemm", {**BF16, "epilogue": "relu(alpha * accum + beta * C + bias)"}),
     ("sm_100a", "gemm", {"dtype": "int8", "out_dtype": "int32", "accumulator": "int32"}),
     ("sm_100a", "gemm_blockscaled", {"format": "nvfp4", "out_dtype": "bfloat16"}),
     ("sm_100a", "gemm_blockscaled", {"format": "mxfp4", "out_dtype": "bfloat16"}),
     ("sm_100a", "gemm_blockscaled", {"format": "mxfp8", "out_dtype": "float32", "tile": [128, 64]}),
     ("sm_100a", "gemm_grouped", {**BF16, "tile": [256, 128], **TWO}),
 ]
+Compiled = dict[tuple[str, str, str], tuple[Artifact, Cubin]]
 INSTRUCTION = {"sm_80": r"\bHMMA\.", "sm_90a": r"\b[HQI]GMMA\.", "sm_100a": r"\bUTC[A-Z]*MMA\b"}
 
 
@@ -103,21 +102,23 @@ def write(path: Path, entries: list[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample and, left out of it, the mistakes."""
     mistakes = [{**entry(op, config, target), "skip_unsupported": True} for op, config, target, _ in MISTAKES]
     sample = [entry(op, config, target) for target, op, config in SAMPLE]
-    return plan_of_files([write(tmp_path_factory.mktemp("sample") / "m.yaml", [*sample, *mistakes])])
+    return write(tmp_path_factory.mktemp("sample") / "m.yaml", [*sample, *mistakes])
 
 
 @pytest.fixture(scope="module")
-def refusals(plan: Plan) -> dict[tuple[str, str, str], str]:
+def refusals(manifest: Path) -> dict[tuple[str, str, str], str]:
+    plan = planned(manifest)
     assert len(plan.variants) == len(SAMPLE) and len(plan.skipped) == len(MISTAKES)
     return {key(s.variant.op, s.variant.config, s.variant.target): s.reason for s in plan.skipped}
 
 
 def key(op: str, config: Mapping[str, Any], target: object) -> tuple[str, str, str]:
-    return op, str(sorted(complete(keys_of(FUNCTIONS[op]), config, op=op).items())), str(target)
+    full = complete(keys_of(FUNCTIONS[op]), config, op=op)
+    return op, json.dumps(full, sort_keys=True), str(target)
 
 
 @pytest.mark.slow
@@ -130,23 +131,21 @@ def test_a_mistake_is_refused_with_what_would_work(
 
 
 @pytest.fixture(scope="module")
-def compiled(plan: Plan) -> dict[tuple[str, str, str], Object]:
-    found = {}
-    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
-        assert isinstance(outcome, Compiled), outcome
-        (one,) = outcome.objects
-        found[key(outcome.variant.op, outcome.variant.config, outcome.variant.target)] = one
-    return found
+def compiled(manifest: Path) -> Compiled:
+    return {key(op, one.config, one.target): (one, cubin) for op, one, cubin in built(manifest)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "op", "config"), SAMPLE)
 def test_compiles_to_tensor_core_code_that_does_not_spill(
-    compiled: dict[tuple[str, str, str], Object], target: str, op: str, config: dict[str, Any], tmp_path: Path
+    compiled: Compiled,
+    target: str,
+    op: str,
+    config: dict[str, Any],
+    tmp_path: Path,
 ) -> None:
-    one = compiled[key(op, config, target)]
+    _, cubin = compiled[key(op, config, target)]
     toolchain = find_toolchain()
-    (cubin,) = read_cubins(toolchain, one.code)
     assert str(cubin.target) == target
     limit = profile_of(Target.parse(target)).facts["max_shared_memory_per_block_optin"].value
     for resource in cubin.resources:
@@ -164,14 +163,14 @@ def test_compiles_to_tensor_core_code_that_does_not_spill(
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "op", "config"), SAMPLE)
 def test_the_signature_names_what_inputs_makes(
-    compiled: dict[tuple[str, str, str], Object], target: str, op: str, config: dict[str, Any]
+    compiled: Compiled, target: str, op: str, config: dict[str, Any]
 ) -> None:
     """The names and kinds of the compiled arguments are those of the sample inputs, in the same order."""
     declared = declaration_of(FUNCTIONS[op])
     assert declared.problems and declared.inputs
     full = complete(declared.keys, config, op=op)
     inputs = declared.inputs(full, declared.problems(full)[1], device="cpu", seed=1)
-    signature = compiled[key(op, config, target)].signature
+    signature = compiled[key(op, config, target)][0].signature
     assert [a.name for a in signature.passed] == list(inputs)
     bound: dict[str, int] = {}
     for argument in signature.passed:
@@ -273,17 +272,16 @@ def users_manifest(folder: Path, tile: str) -> Path:
 @pytest.mark.slow
 def test_an_operator_of_ones_own_is_guarded_by_its_own_metadata(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"tile \[16, 32\].*use tile \[16, 16\] or \[32, 32\]"):
-        plan_of_files([users_manifest(tmp_path, "[16, 32]")])
+        planned(users_manifest(tmp_path, "[16, 32]"))
 
 
 @pytest.mark.slow
 def test_an_operator_of_ones_own_compiles_as_it_is(tmp_path: Path) -> None:
-    plan = plan_of_files([users_manifest(tmp_path, "[32, 32]")])
-    assert [v.config["tile"] for v in plan.variants] == [(16, 16), (32, 32)]
-    for outcome in Local(1).compile(plan, plan.variants, seconds=600):
-        assert isinstance(outcome, Compiled), outcome
-        assert [a.name for a in outcome.objects[0].signature.passed] == ["a", "b", "out"]
-        assert {a.dtype for a in outcome.objects[0].signature.passed} == {"float64"}
+    artifacts = [one for _, one, _ in built(users_manifest(tmp_path, "[32, 32]"))]
+    assert {one.config["tile"] for one in artifacts} == {(16, 16), (32, 32)}
+    for one in artifacts:
+        assert [a.name for a in one.signature.passed] == ["a", "b", "out"]
+        assert {a.dtype for a in one.signature.passed} == {"float64"}
 
 
 @pytest.mark.parametrize("format_", ["nvfp4", "mxfp4", "mxfp8"])
@@ -329,7 +327,7 @@ def test_expressions_that_are_none(text: str) -> None:
 
 @pytest.mark.slow
 def test_the_manifest_plans_whole() -> None:
-    plan = plan_of_files([MANIFEST])
+    plan = planned(MANIFEST)
     assert not plan.skipped
     targets = [str(v.target) for v in plan.variants]
     assert targets.count("sm_90a") >= 60 and targets.count("sm_100a") >= 200

@@ -24,13 +24,11 @@ from precast.loader.contract.format.target import Target
 MANIFEST = Path(__file__).parents[3] / "manifests" / "default.yaml"
 CUOBJDUMP = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "cuobjdump"
 CASES: list[tuple[str, dict[str, Any]]] = [
-    *[("scale", {"dtype": d}) for d in ("float16", "bfloat16", "float32")],
+    ("scale", {"dtype": "float32"}),
     ("scale", {"dtype": "float16", "threads": 1024, "unroll": 8}),
     ("rmsnorm", {"dtype": "bfloat16", "hidden": 128, "threads": 128}),
     ("rmsnorm", {"dtype": "bfloat16", "hidden": 4096, "threads": 128}),
-    ("rmsnorm", {"dtype": "float16", "hidden": 8192, "threads": 128}),
     ("rmsnorm", {"dtype": "float32", "hidden": 8192, "threads": 128}),
-    ("rmsnorm", {"dtype": "float32", "hidden": 8192, "threads": 256}),
     ("rmsnorm", {"dtype": "float32", "hidden": 4, "threads": 32}),
     ("rmsnorm", {"dtype": "bfloat16", "hidden": 65544, "threads": 1024}),
     ("scale", {"dtype": "bfloat16", "rank": 2}),
@@ -61,6 +59,7 @@ NAMES = {
     "dequantize_fp8": ("x", "scale", "out"),
     "silu_and_mul_fp8": ("x", "out", "scale"),
 }
+FIRST = {op: number for number, (op, _) in reversed(list(enumerate(CASES)))}  # of each op
 OLDEST = {"quantize_fp8": 89, "dequantize_fp8": 89, "silu_and_mul_fp8": 90}  # the others: 80
 # Compiles every case it is given, and leaves the object and the cubin of each.
 WORKER = """
@@ -88,7 +87,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp(request.param)
     subprocess.run(
         [sys.executable, "-c", WORKER, str(folder)],
-        input=json.dumps([NAMES, [(i, *CASES[i]) for i in range(len(CASES)) if runs(request.param, CASES[i])]]),
+        input=json.dumps([NAMES, [(i, *CASES[i]) for i in range(len(CASES)) if compiled(request.param, i)]]),
         text=True,
         check=True,
         timeout=300,
@@ -100,6 +99,11 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def runs(target: str, case: tuple[str, dict[str, Any]]) -> bool:
     op, config = case
     return int(re.findall(r"\d+", target)[0]) >= (90 if config.get("cluster", 1) > 1 else OLDEST.get(op, 80))
+
+
+def compiled(target: str, case: int) -> bool:
+    """All for one target, and for the others one of each op: they are compiled from the same code."""
+    return runs(target, CASES[case]) and (target == "sm_90a" or FIRST[CASES[case][0]] == case)
 
 
 @cache
@@ -126,7 +130,7 @@ def test_a_compiled_kernel(built: tuple[str, Path], case: int) -> None:
     full = complete(declaration.keys, config, op=op)
     refused = declaration.refusal(full, Target.parse(target))
     assert (refused is None) == runs(target, CASES[case]), "what is declared is what is compiled here"
-    if refused:
+    if not compiled(target, case):
         return
     assert declaration.inputs and declaration.problems
     values = declaration.inputs(full, declaration.problems(full)[0], device="cpu", seed=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,44 +23,57 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 ADD = "def add(n: int):\n    return compile_add(n)\n"
 
 
-def built(folder: Path, name: str, *words: object, store: str = "store") -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The module, its manifest, a store and the caches that all tests here read."""
+    return tmp_path_factory.mktemp("ptx")
+
+
+def built(folder: Path, name: str, *words: object) -> Path:
     module(folder, "mine", ADD)
     done = precast(
-        folder / store, "build", manifest(folder, {"mine:add": [1, 2]}), "-o", folder / name, "-j", 1, *words
+        folder / "store", "build", manifest(folder, {"mine:add": [1, 2]}), "-o", folder / name, "-j", 1, *words
     )
     assert done.returncode == 0, done.stderr
     return folder / name
 
 
-def test_a_cache_keeps_ptx_where_that_is_requested_and_its_kernels_stay_the_same(tmp_path: Path) -> None:
-    plain, kept = built(tmp_path, "plain"), built(tmp_path, "kept", "--keep", "ptx")
+def own_store(folder: Path, path: Path) -> Store:
+    """A store that a test may damage."""
+    return Store(shutil.copytree(folder / "store", path / "store"))
+
+
+def test_a_cache_keeps_ptx_where_that_is_requested_and_its_kernels_stay_the_same(folder: Path) -> None:
+    plain, kept = built(folder, "plain"), built(folder, "kept", "--keep", "ptx")
     blobs = {name: data for name, data in tree(plain).items() if name.startswith("blobs/")}
     assert blobs.items() < tree(kept).items()
     artifacts = Cache(kept).op("user.add").artifacts
-    nowhere = Store(tmp_path / "nowhere")
+    nowhere = Store(folder / "nowhere")
     for artifact, other in zip(artifacts, Cache(plain).op("user.add").artifacts, strict=True):
         assert other.ptx is None
         text = KeptPtx(Cache(kept), nowhere).text("user.add", artifact)
         assert f".entry {artifact.resources[0].kernel}" in text
-        assert KeptPtx(Cache(plain), Store(tmp_path / "store")).text("user.add", other) == text
+        assert KeptPtx(Cache(plain), Store(folder / "store")).text("user.add", other) == text
     assert CacheContents.open(kept).verify().damaged == {}
     stored = CacheContents.open(kept).stored_blobs()
     assert for_host(CacheContents.open(kept), stored, artifacts[0].host.arch if artifacts[0].host else "") == {
         **tree(kept)
     }
-    again = built(tmp_path, "plain")
+    again = built(folder, "plain")
     assert tree(again) == tree(plain)
 
 
-def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solution(tmp_path: Path) -> None:
-    cache = Cache(built(tmp_path, "plain"))
+def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solution(
+    folder: Path, tmp_path: Path
+) -> None:
+    cache = Cache(built(folder, "plain"))
     first, second = cache.op("user.add").artifacts
     cases: list[Selected | LeftOut] = [
         Selected("user.add", artifact, Declaration(op="user.add", keys=())) for artifact in (first, second)
     ]
     with pytest.raises(NoPtx, match="build the cache with --keep ptx, or name the store that it was built from"):
         with_ptx(cache, Store(tmp_path / "nowhere"), cases)
-    store = Store(tmp_path / "store")
+    store = own_store(folder, tmp_path)
     assert with_ptx(cache, store, cases) == cases
     key = KeptPtx(cache, store)._record("user.add", first)
     store.record_file(key).unlink()
@@ -67,10 +81,10 @@ def test_without_its_ptx_an_artifact_is_not_emulated_and_the_error_has_the_solut
     assert isinstance(left_out, LeftOut) and "--keep ptx" in left_out.reason and kept == cases[1]
 
 
-def test_the_ptx_of_other_code_is_no_evidence(tmp_path: Path) -> None:
+def test_the_ptx_of_other_code_is_no_evidence(folder: Path, tmp_path: Path) -> None:
     """A record of the same key whose product is not the artifact, as when a store was changed, gives no verdict."""
-    cache = Cache(built(tmp_path, "plain"))
-    store, artifact = Store(tmp_path / "store"), cache.op("user.add").artifacts[0]
+    cache = Cache(built(folder, "plain"))
+    store, artifact = own_store(folder, tmp_path), cache.op("user.add").artifacts[0]
     kept = KeptPtx(cache, store)
     key = kept._record("user.add", artifact)
     record = store.read(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
+@functools.cache
 def entries() -> list[dict[str, Any]]:
     """The entries of ``attention`` for Hopper in the manifests that are shipped."""
     found = []

@@ -175,25 +175,21 @@ for shots in (1, 2):
 
 @pytest.mark.slow
 def test_it_compiles_for_each_target(tmp_path: Path, build: Callable[..., Path]) -> None:
-    targets = ["sm_80", "sm_90a", "sm_100a"]
-    config = {"dtype": "bfloat16", "world": [2, 8], "shots": [1, 2]}
-    manifest = {
-        "name": "sums",
-        "targets": targets,
-        "kernels": [{"kernel": "all_reduce", "config": config}],
-    }
-    cache = build(manifest)
-    for target in targets:
-        for shots in (1, 2):
-            for world in (2, 8):
-                one = {"dtype": "bfloat16", "world": world, "shots": shots}
-                kernel = loader.get("all_reduce", one, target=target)
-                passed = {a.name: a for a in kernel.signature.passed}
-                assert list(passed) == ["x", "out", "inputs", "outs", "signals", "rank"]
-                assert passed["outs"].always_none == (shots == 1)
-                assert passed["inputs"].dtype == "int64" and passed["inputs"].shape == (world,)
-                code = instructions(cache, kernel.artifact, tmp_path)
-                assert sum(n for name, n in code.items() if "CAS.STRONG.SYS" in name) == 4, "ranks meet twice"
-                assert sum(n for name, n in code.items() if name.startswith("LDG.E.128")) == world, "before any sum"
-                for resources in kernel.artifact.resources:
-                    assert (resources.stack, resources.local) == (0, 0), f"{one} spills on {target}"
+    cases = [("sm_80", 8, 2), ("sm_90a", 2, 1), ("sm_90a", 2, 2), ("sm_100a", 8, 1)]
+    entries = [
+        {"kernel": "all_reduce", "config": {"dtype": "bfloat16", "world": world, "shots": shots}, "targets": [target]}
+        for target, world, shots in cases
+    ]
+    cache = build({"name": "sums", "targets": ["sm_80", "sm_90a", "sm_100a"], "kernels": entries})
+    for target, world, shots in cases:
+        one = {"dtype": "bfloat16", "world": world, "shots": shots}
+        kernel = loader.get("all_reduce", one, target=target)
+        passed = {a.name: a for a in kernel.signature.passed}
+        assert list(passed) == ["x", "out", "inputs", "outs", "signals", "rank"]
+        assert passed["outs"].always_none == (shots == 1)
+        assert passed["inputs"].dtype == "int64" and passed["inputs"].shape == (world,)
+        code = instructions(cache, kernel.artifact, tmp_path)
+        assert sum(n for name, n in code.items() if "CAS.STRONG.SYS" in name) == 4, "ranks meet twice"
+        assert sum(n for name, n in code.items() if name.startswith("LDG.E.128")) == world, "before any sum"
+        for resources in kernel.artifact.resources:
+            assert (resources.stack, resources.local) == (0, 0), f"{one} spills on {target}"

@@ -26,13 +26,15 @@ TEAMS: list[dict[str, Any]] = [
 ]
 Group = tuple[Mapping[str, Any], Mapping[str, Any], list[dict[str, Any]]]
 """A config, its first variant, and more of them."""
+# A GPU of few SMs: a block has several tiles of a small problem.
+GPU = "H200 MIG 1g.18gb"
 PROBLEMS = (
-    "m=310,n=1608,k=200",  # more clusters than run at once, tiles that are cut short, and a step of k
-    "m=144,n=304,k=1480",  # more steps than stages: a block waits until others have read what it loaded for them
+    "m=150,n=520,k=200",  # more clusters than run at once, tiles that are cut short, and a step of k
+    "m=72,n=264,k=1096",  # more steps than stages: a block waits until others have read what it loaded for them
 )
 TEAM_PROBLEMS = (
-    "m=580,n=4008,k=136",  # blocks have two or three tiles: both teams of a block have some
-    "m=580,n=3400,k=1032",  # and more steps than stages
+    "m=200,n=1176,k=136",  # blocks have two tiles or more: both teams of a block have some
+    "m=200,n=1176,k=1032",  # and more steps than stages
 )
 
 
@@ -55,7 +57,7 @@ def emulate(folder: Path, groups: list[Group], problems: tuple[str, ...]) -> Non
     manifest = {"version": 1, "name": "clusters", "targets": ["sm_90a"], "kernels": kernels}
     (folder / "clusters.yaml").write_text(json.dumps(manifest))
     cache, store = folder / "cache", kept_store()
-    done = precast(store, "build", folder / "clusters.yaml", "-o", cache)
+    done = precast(store, "build", folder / "clusters.yaml", "-o", cache, "--profile", GPU)
     assert done.returncode == 0, done.stderr
     for problem in problems:
         done = precast(store, "verify", cache, "--emulate", "--json", "--problem", problem, "-j", 2)

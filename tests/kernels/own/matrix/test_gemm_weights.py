@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precast import loader
-from tests.helpers.builds import succeeded
+from tests.helpers.builds import kept_store, succeeded
 
 HALF = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 TUNED = {"library": "precast", "swap": True, "tile": [16, 64, 128], "residents": 2}
@@ -28,7 +28,7 @@ def test_weights_alone_are_loaded_before_the_wait(tmp_path: Path, build: Callabl
     for weights in (False, True):
         kernel = loader.get("gemm", {**HALF, "weights": weights}, target="sm_90a")
         files = tmp_path / str(weights)
-        succeeded("export", cache, kernel.artifact.key, "-o", files)
+        succeeded("export", cache, kernel.artifact.key, "-o", files, "--store", kept_store())
         code = next(files.glob("*.sass")).read_text()
         names = re.findall(r"\b(UTMALDG|ACQBULK)\b", code)
         found[weights] = (kernel.signature, "".join("w" if name == "ACQBULK" else "l" for name in names))
