@@ -54,7 +54,8 @@ def check_start(cache: Cache, words: list[str], companions: Iterable[Companion])
             if new:
                 more = f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
                 problems.append(f"{companion.title} wrote {', '.join(new[:_SHOWN])}{more}")
-        problems += [f"{number} processes of {name} were seen" for name, number in sorted(compilers.counts().items())]
+        for name, seconds in sorted(compilers.seconds().items()):
+            problems.append(f"{len(seconds)} processes of {name} were seen, {sum(seconds):.1f} s in all")
     files = sum(placed.files for placed in placement.placed)
     return CheckedStart(problems=tuple(problems), companions=len(placement.placed), files=files, status=status)
 
@@ -66,16 +67,16 @@ def _sizes(companion: Companion, folder: Path) -> dict[str, tuple[int, int]]:
 
 
 class CompilerWatch:
-    """Counts the compilers below this process, by looking every few milliseconds: shorter ones may be missed.
+    """Sees the compilers below this process, by looking every few milliseconds: shorter ones may be missed.
 
     >>> with CompilerWatch() as watch:
     ...     pass
-    >>> watch.counts()
+    >>> watch.seconds()
     {}
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, str], str] = {}  # by process number and start time
+        self._seen: dict[tuple[int, str], tuple[str, float, float]] = {}  # by process number and start time
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -87,10 +88,12 @@ class CompilerWatch:
         self._end.set()
         self._thread.join()
 
-    def counts(self) -> dict[str, int]:
-        """How many processes of each compiler were seen."""
-        names = list(self._seen.values())
-        return {name: names.count(name) for name in names}
+    def seconds(self) -> dict[str, list[float]]:
+        """The seconds between the first and the last look at each process of a compiler, by its name."""
+        compilers: dict[str, list[float]] = {}
+        for name, first, last in self._seen.values():
+            compilers.setdefault(name, []).append(last - first)
+        return compilers
 
     def _watch(self) -> None:
         while not self._end.is_set():
@@ -104,7 +107,9 @@ class CompilerWatch:
                         compilers[number] = facts
             for number, (name, _, begun) in compilers.items():
                 if _is_below(number, parents):
-                    self._seen[number, begun] = name
+                    now = time.monotonic()
+                    _, first, _ = self._seen.get((number, begun), (name, now, now))
+                    self._seen[number, begun] = name, first, now
             time.sleep(_POLL_SECONDS)
 
 

@@ -5,12 +5,15 @@ A small program stands for an engine: it keeps files as Triton does. ``test_star
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from precast.attach.builder.checked_start import CompilerWatch
 from precast.attach.companions.companion import COMPANIONS
 from precast.attach.companions.machine_facts import Machine
 from precast.attach.companions.placement import place_files
@@ -79,6 +82,16 @@ def test_what_is_compiled_all_the_same_is_listed(engine: list[str]) -> None:
     start("record", "-o", "cache", "--", *engine, "A")
     done = start("check", "cache", "--", *engine, "A", "B")
     assert done.exit_code == 1 and "Triton wrote B/__grp__kernel.json, B/kernel.cubin" in done.output
+
+
+def test_compilers_below_this_process_are_seen_with_their_seconds(tmp_path: Path) -> None:
+    """A program that sleeps, under a compiler's name, stands for ptxas."""
+    ptxas = shutil.copy("/bin/sleep", tmp_path / "ptxas")
+    between = "import subprocess, sys; subprocess.run([sys.argv[1], '0.5'], check=True)"
+    with CompilerWatch() as watch:
+        subprocess.run([sys.executable, "-c", between, ptxas], check=True)
+    (seconds,) = watch.seconds()["ptxas"]
+    assert seconds > 0
 
 
 def test_a_companion_that_the_cache_lacks_is_listed_too(engine: list[str]) -> None:
