@@ -6,6 +6,7 @@ workers, and this runs in an engine's first process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -18,6 +19,7 @@ from precast.attach.companions.companion import Companion
 from precast.loader.fast_start.installed import Installed
 
 _ABSENT = "none"
+_ANSWER_SECONDS = 30
 _TEXT = 96  # bytes; NVML_DEVICE_NAME_V2_BUFFER_SIZE
 
 
@@ -72,14 +74,19 @@ class Machine:
 
 
 def _version(program: str, path: str | None) -> str:
-    """The line that names the version of a compiler: the last one that nvcc prints, the first one of others."""
-    executable = shutil.which(program, path=path)
-    if executable is None:
+    """The line that names the version of a compiler: the last one that nvcc prints, the first one of others.
+
+    A compiler that is broken, or does not answer, is none: a start must not fail because of it.
+    """
+    executable, printed = shutil.which(program, path=path), b""
+    if executable:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            command = [executable, "--version"]
+            printed = subprocess.run(command, capture_output=True, check=True, timeout=_ANSWER_SECONDS).stdout
+    lines = [line.strip() for line in printed.decode("utf-8", "replace").split("\n") if line.strip()]
+    if not lines:
         return f"no {os.path.basename(program)}"
-    done = subprocess.run([executable, "--version"], capture_output=True, text=True, errors="replace", check=False)
-    lines = done.stdout.split("\n") if done.returncode == 0 else []
-    texts = [line.strip() for line in lines if line.strip()] or [f"no {os.path.basename(program)}"]
-    return texts[-1 if texts[0].startswith("nvcc") else 0]
+    return lines[-1 if lines[0].startswith("nvcc") else 0]
 
 
 def _gpu(library: ctypes.CDLL, number: int) -> str:

@@ -40,6 +40,12 @@ def test_nvcc_is_found_on_the_path(tmp_path: Path) -> None:
     assert compilers(PATH=str(tmp_path)) == "Build cuda_13.0.r13.0/compiler.36424714_0, no c++"
 
 
+def test_one_that_cannot_be_started_is_none(tmp_path: Path) -> None:
+    """The system refuses it: it is neither a program nor a script."""
+    program(tmp_path / "c++", "").write_bytes(b"\x7fELF")
+    assert compilers(PATH=str(tmp_path), CUDA_HOME=str(tmp_path / "none")) == "no nvcc, no c++"
+
+
 def test_one_that_is_absent_or_broken_is_another_version(tmp_path: Path) -> None:
     program(tmp_path / "bin/nvcc", "nvcc: error", status=1)
     here = {"CUDA_HOME": str(tmp_path), "PATH": str(tmp_path)}
