@@ -138,14 +138,15 @@ SGLANG = Companion(
     ignored=("*/.staging-*", "*.o", "*.o.d", "*/build.ninja", "*/.ninja_log", "*/.ninja_deps", "*.cu", "*.cpp"),
 )
 # DeepGEMM 2.8, alone and in vLLM, which otherwise keeps it in its own folder: machine code that nvcc or NVRTC made,
-# under the digest of the name, its headers, the compiler's version, the flags and the source. The flags of some
-# versions have the folder of the headers: where that differs, the kernels are compiled again.
+# under the digest of the name, its headers, the compiler's version, the flags and the source. Which compiler it takes,
+# and whether the flags have the folder of the headers, differs by version: neither is a fact here, since a key that
+# does not match costs a compilation, and a fact that does not decide would refuse a frozen start for nothing.
 DEEP_GEMM = Companion(
     name="deep_gemm",
     title="DeepGEMM",
     variable="DG_JIT_CACHE_DIR",
-    distributions=("deep_gemm", "vllm"),
-    facts=("gpu", "compilers"),
+    distributions=("deep-gemm", "vllm"),
+    facts=("gpu",),
     options=("DG_JIT_USE_NVRTC",),
     ignored=("tmp/*", "*/tmp/*", "*.lock"),
 )
