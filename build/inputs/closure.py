@@ -88,8 +88,8 @@ class Closures:
     >>> names = Closures.here([]).of([reads]).names
     >>> "distribution:nvidia-cutlass-dsl" in names, "python" in names
     (True, True)
-    >>> "distribution:torch" in names, "distribution:pytest" in names  # which torch imports where it is tested
-    (True, False)
+    >>> "distribution:torch" in names, "distribution:numpy" in names  # which torch imports, and does not require
+    (True, True)
     """
 
     def __init__(self, sources: SourceDigests, answers: InputAnswers) -> None:
@@ -165,8 +165,8 @@ class Closures:
         files: set[str] = set()
         owners: set[str] = set()
         for module in (module for each in reads for module in (each.source, *each.modules)):
-            if (top := module.partition(".")[0]) in _STAND_INS:  # counts by its distribution: to follow it takes long
-                owners.add(top)
+            if (top := module.partition(".")[0]) in _STAND_INS:
+                owners |= self.sources.named(top)
                 continue
             try:
                 files |= {str(file) for file in self.sources.reached(module)}

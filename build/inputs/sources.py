@@ -25,6 +25,7 @@ from precast.build.errors import ObjectError
 from precast.build.inputs.file_lists import normalised
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
+from precast.build.inputs.stamp import stamp_of
 from precast.build.interpreter import version_of
 
 _Stamp = tuple[int, int, int]
@@ -35,6 +36,7 @@ _DISTRIBUTION = -1  # in place of a level: not a module, but a distribution by i
 _BY_DISTRIBUTION = re.compile(
     r"""\b(?:distribution\s*=|(?:version|distribution|requires|files|metadata)\()\s*["']([A-Za-z0-9][\w.-]*)["']"""
 )
+_NAMED = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z_][\w.]*)["']""")
 
 
@@ -94,6 +96,25 @@ class SourceDigests:
     def distributions(self, source: str) -> tuple[str, ...]:
         """The installed distributions of which it reaches a module."""
         return self._source(source).owners
+
+    def named(self, package: str) -> set[str]:
+        """The distribution of an installed package, and those of which any of its files names a module.
+
+        Its imports are not followed, which takes half a minute for torch.
+        """
+        chain = self._finder.chain(package)
+        owner = self._installation.owner(str(chain[0].file)) if chain else None
+        if owner is None:
+            return set()
+        key = memo_key(package, str(chain[0].file), stamp_of(self._installation.metadata_file(owner)))
+        tops = self._memo.get(_KIND, key) if self._memo else None
+        if not isinstance(tops, list):
+            files = chain[0].file.parent.rglob("*.py")
+            tops = sorted({top.decode() for file in files for top in _NAMED.findall(file.read_bytes())})
+            if self._memo:
+                self._memo.put(_KIND, key, tops)
+        found = (self._installation.owner(str(part.file)) for top in tops for part in self._finder.chain(str(top)))
+        return {owner, *filter(None, found)}
 
     def find(self, module: str) -> tuple[Path, ...]:
         """The files of a module and of its packages; none if there is no such module."""
