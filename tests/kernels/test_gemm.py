@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from precast.build.gpu.profile import profile_of
 from precast.build.link.device_code import Cubin
-from precast.build.link.toolchain import find_toolchain
 from precast.kernels.adapters.quack.gemm import Design
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find
@@ -27,11 +25,12 @@ from precast.kernels.own.matrix.gemm_sm90a import blocking_of
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import complete
 from precast.loader.contract.format.target import Target
-from tests.helpers.kernels.kept_builds import built
+from tests.helpers.kernels.kept_builds import built, disassembled
 
 BF16 = {"dtype": "bfloat16", "out_dtype": "bfloat16"}
 FP8 = {"dtype": "float8_e4m3fn", "out_dtype": "bfloat16"}
 OWN = {**BF16, "library": "precast", "tile": [16, 64], "swap": True}
+EARLY = {**OWN, "tile": [16, 64, 128], "residents": 2}
 QUACK = {**BF16, "library": "quack", "tile": [128, 192]}
 MEANING = ("dtype", "out_dtype", "accumulator", "a_major", "b_major", "out_major", "batched", "epilogue", "weights")
 
@@ -75,13 +74,13 @@ SAMPLE: list[tuple[str, dict[str, Any]]] = [
     ("sm_90a", BF16),
     ("sm_90a", {**OWN, "split": 4, "residents": 2}),
     ("sm_90a", {**OWN, "tile": [8, 64, 256], "out_dtype": "float32"}),
+    ("sm_90a", {**EARLY, "weights": False}),
+    ("sm_90a", {**EARLY, "weights": True}),
     ("sm_90a", {**OWN, "tile": [64, 128], "cluster": [1, 2], "split": 2, "residents": 2}),
-    ("sm_90a", {**OWN, "tile": [256, 128]}),
     ("sm_90a", {**OWN, "tile": [192, 176], "swap": False, "cluster": [2, 1], "split": 2}),
     ("sm_90a", {**OWN, "tile": [128, 256], "dtype": "float16", "out_dtype": "float16"}),
     ("sm_90a", {**OWN, **FP8, "tile": [16, 64, 256], "split": 2, "residents": 2}),
     ("sm_90a", {**OWN, **FP8, "tile": [176, 128], "cluster": [2, 1], "out_dtype": "float32"}),
-    ("sm_90a", {**OWN, "tile": [104, 128], "split": 2}),
     ("sm_90a", {**OWN, **FP8, "tile": [200, 256], "cluster": [2, 1], "split": 2}),
     ("sm_90a", {**QUACK, "b_major": "n", "pingpong": True, "cluster": [2, 1]}),
     ("sm_90a", {**QUACK, "tile": [192, 256], "swap": True, "cluster": [1, 2], "swizzle": 4}),
@@ -181,17 +180,12 @@ def test_a_caller_cannot_tell_whose_kernel_it_is(
 def test_compiles_to_tensor_core_code_that_does_not_spill(
     compiled: dict[tuple[str, str], tuple[Artifact, Cubin]], target: str, config: dict[str, Any], tmp_path: Path
 ) -> None:
-    toolchain = find_toolchain()
     _, cubin = compiled[target, shown(full(config))]
     limit = profile_of(Target.parse(target)).facts["max_shared_memory_per_block_optin"].value
     for resource in cubin.resources:
         assert (resource.stack, resource.local) == (0, 0)
         assert resource.shared <= int(limit)
-    assert toolchain.nvdisasm is not None
-    (tmp_path / "k.cubin").write_bytes(cubin.code)
-    sass = subprocess.run(
-        [toolchain.nvdisasm, "-c", tmp_path / "k.cubin"], check=True, capture_output=True, text=True, timeout=120
-    ).stdout
+    sass = disassembled(cubin, tmp_path)
     assert re.search(r"\b[HQ]GMMA\." if target == "sm_90a" else r"\bUTC[A-Z]*MMA\b", sass)
     assert "UTMALDG" in sass, "matrices are loaded by TMA"
     if config.get("library") == "precast":
@@ -201,3 +195,23 @@ def test_compiles_to_tensor_core_code_that_does_not_spill(
         shares = config.get("split", 1) * math.prod(config.get("cluster", [1]))
         assert ("UCGABAR_ARV" in sass) == (shares > 1), "blocks of a cluster wait for each other"
         assert (".MULTICAST" in sass) == ("cluster" in config)
+
+
+@pytest.mark.slow
+def test_weights_alone_are_loaded_before_the_wait(
+    compiled: dict[tuple[str, str], tuple[Artifact, Cubin]], tmp_path: Path
+) -> None:
+    """What is loaded before the kernel before has ended, by the machine code."""
+    found = {}
+    for weights in (False, True):
+        artifact, cubin = compiled["sm_90a", shown(full({**EARLY, "weights": weights}))]
+        names = re.findall(r"\b(UTMALDG|ACQBULK)\b", disassembled(cubin, tmp_path))
+        found[weights] = (artifact.signature, "".join("w" if name == "ACQBULK" else "l" for name in names))
+    (without, plain), (promised, early) = found[False], found[True]
+    assert without == promised, "the call is the same"
+    assert re.fullmatch("w+l+w*", plain), plain  # the warps that store wait as well, somewhere
+    loads = re.fullmatch("w?(l+)w((w?l+)*)w?", early)
+    assert loads, early
+    both, ahead = plain.count("l"), len(loads[1])
+    assert 2 * ahead == both, "one side is loaded ahead"
+    assert loads[2].count("l") == ahead + both, "then the other side of the same steps, and both sides of the rest"

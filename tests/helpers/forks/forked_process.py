@@ -28,6 +28,7 @@ from precast.build.ipc import child_process
 from tests.helpers.forks.server import COMPILER, Request
 
 _SERVER = Path(__file__).parent / "server.py"
+ONCE = "PYTEST_COMPILE_ONCE"  # in the environment of builds that are not about steady kernels: none compiles twice
 _OWNER = "TEST_FORKS"  # in the environment: the folder of the sockets, and the process that owns the servers
 _EARLY = ("HOME", "LANG", "LANGUAGE", "PATH", "PRECAST_ATTACH", "PRECAST_CUDA", _OWNER)
 _EARLY_PREFIXES = ("LC_", "LD_", "PYTHON", "TYPER_")
@@ -41,6 +42,7 @@ _FORKED = {  # what is imported before each of them is forked
         (COMPILER,),
     ),
     "precast.attach.builder.child.program_main": (COMPILER, "torch"),
+    "precast.measure.child.emulation.emulator_main": ("torch", "precast.measure.child.emulation.emulator_main"),
     "precast.measure.child.on_gpu.launch_main": ("torch", "precast.measure.child.on_gpu.launch_main"),
 }
 _start_process = child_process.start_process
@@ -143,14 +145,18 @@ def _finish(
 
 
 def fork_children() -> None:
-    """From now on, this process forks the child processes of a build."""
+    """From now on, this process forks the child processes of a build, and compiles each variant once if that is set."""
     child_process.start_process = start_child  # type: ignore[assignment]
+    if ONCE in os.environ:
+        from precast.build import build_run
+
+        build_run.sampled = lambda variants: frozenset()  # type: ignore[assignment]
 
 
 def start_child(
     module: str, environment: Mapping[str, str]
 ) -> tuple[subprocess.Popen[bytes] | ForkedProcess, BinaryIO]:
-    """What ``precast.build.ipc.child_process`` starts, forked if it imports the DSL."""
+    """What ``precast.build.ipc.child_process`` starts, forked if it imports the DSL or torch."""
     if module not in _FORKED:
         return _start_process(module, environment)
     with contextlib.ExitStack() as theirs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -47,3 +48,12 @@ def built(manifest: Path) -> Iterator[tuple[str, Artifact, Cubin]]:
             (fatbin,) = elf.embedded(cache.read(artifact.blob))
             (cubin,) = cubins_in(toolchain, fatbin)
             yield op, artifact, cubin
+
+
+def disassembled(cubin: Cubin, folder: Path) -> str:
+    """The machine code of a kernel, as text."""
+    nvdisasm = find_toolchain().nvdisasm
+    assert nvdisasm is not None
+    (folder / "k.cubin").write_bytes(cubin.code)
+    words = [nvdisasm, "-c", folder / "k.cubin"]
+    return subprocess.run(words, check=True, capture_output=True, text=True, timeout=120).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import subprocess
 import sys
@@ -19,12 +20,14 @@ from precast.build.child.stand_in.fake_gpu import toolkit
 from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
+from precast.build.inputs.closure import Closures
 from precast.build.ipc.message import Message
 from precast.build.plan.planner import plan_of_files
 from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
+from tests.helpers.kernels.kept_builds import kept_notes
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
@@ -89,30 +92,31 @@ class Asked:
 Ask = Callable[..., Asked]
 
 
-@pytest.fixture
-def ask(tmp_path: Path) -> Any:
-    """Ask a real worker to compile functions of the user's module, one after the other in one process."""
-    workers = []
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Ask a real worker to compile functions of a user's module, one after the other in one process.
 
-    def start(*names: str, body: str = "", profile: Profile | None = None, target: str = "sm_100a") -> list[Asked]:
-        (tmp_path / "user_asks.py").write_text(module(body))
-        worker = Worker(Target.parse(target), {}, [tmp_path], profile or profile_named("B200"))
-        workers.append(worker)
+    The worker is the same for all tests: it has a process of its own for each module.
+    """
+    folder, numbers = tmp_path_factory.mktemp("asks"), itertools.count()
+    closures = Closures.here([folder], kept_notes())
+    worker = Worker(Target.parse("sm_100a"), {}, [folder], profile_named("B200"), closures=closures)
+
+    def start(*names: str, body: str = "") -> list[Asked]:
+        user = f"user_asks{next(numbers)}"
+        (folder / f"{user}.py").write_text(module(body))
         replies = []
         for name in names:
-            worker.send(
-                Message({"source": f"user_asks:{name}", "config": {"n": 1}, "symbols": ["entry"], "seconds": 60})
-            )
+            worker.send(Message({"source": f"{user}:{name}", "config": {"n": 1}, "symbols": ["entry"], "seconds": 60}))
             message = worker.receive(120)
             replies.append(Asked(dict(message.header), message.parts))
         return replies
 
     yield start
-    for worker in workers:
-        worker.kill()
+    worker.kill()
 
 
-def test_every_way_to_ask_is_answered_and_recorded(ask: Any) -> None:
+def test_every_way_to_ask_is_answered_and_recorded(ask: Ask) -> None:
     replies = ask(*(f"ask_{name}" for name in ASKING))
     for (name, (_, expected)), reply in zip(ASKING.items(), replies, strict=True):
         assert "error" not in reply.header, (name, reply.header)
@@ -121,7 +125,7 @@ def test_every_way_to_ask_is_answered_and_recorded(ask: Any) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_that_was_cached_by_the_library_counts_for_the_next_variant(ask: Any) -> None:
+def test_an_answer_that_was_cached_by_the_library_counts_for_the_next_variant(ask: Ask) -> None:
     body = """
 import functools
 
@@ -140,7 +144,7 @@ def second(n: int):
 
 
 @pytest.mark.slow
-def test_what_a_module_asks_when_it_is_imported_counts_for_all_its_variants(ask: Any) -> None:
+def test_what_a_module_asks_when_it_is_imported_counts_for_all_its_variants(ask: Ask) -> None:
     body = """
 WARP = runtime.cudaGetDeviceProperties(0)[1].warpSize
 SMS = torch().cuda.get_device_properties(torch().cuda.current_device()).multi_processor_count
@@ -178,7 +182,7 @@ def test_the_compiler_takes_the_toolkit_that_is_linked_whatever_the_machine_has(
 
 
 @pytest.mark.slow
-def test_the_compiler_in_a_worker_is_that_of_the_toolkit(ask: Any) -> None:
+def test_the_compiler_in_a_worker_is_that_of_the_toolkit(ask: Ask) -> None:
     body = """
 import sys
 
@@ -190,7 +194,7 @@ def flavor(n: int):
     assert "error" not in reply.header, reply.header
 
 
-def test_the_compiler_itself_may_ask(ask: Any) -> None:
+def test_the_compiler_itself_may_ask(ask: Ask) -> None:
     body = """
 @cute.jit
 def launch_crowded(x: cute.Tensor, stream):
@@ -212,7 +216,7 @@ UNKNOWN = {
 }
 
 
-def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Any) -> None:
+def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Ask) -> None:
     functions = [f"\ndef {fact}(n: int):\n    return compiled({asks} + n)\n" for fact, asks in UNKNOWN.items()]
     for fact, reply in zip(UNKNOWN, ask(*UNKNOWN, body="".join(functions)), strict=True):
         error = reply.header["error"]
@@ -221,7 +225,7 @@ def test_a_fact_that_no_source_gives_is_an_error_with_a_way_out(ask: Any) -> Non
 
 
 @pytest.mark.slow
-def test_an_unknown_answer_is_remembered_too(ask: Any) -> None:
+def test_an_unknown_answer_is_remembered_too(ask: Ask) -> None:
     body = """
 def fallback(n: int):
     try:
@@ -259,8 +263,9 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     """Build the user's manifest with these profiles."""
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
-    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles)
-    return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
+    store = Store(folder / "store")
+    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles, notes=store.notes)
+    return build(plan, folder / cache, store=store, options=Options(jobs=1))
 
 
 def told(report: Report) -> set[str]:
@@ -310,9 +315,10 @@ def test_a_manifest_may_name_the_gpu_and_its_environment_follows(home: Path) -> 
     text = MANIFEST.replace("path:", "profiles: [H20]\npath:")
     text = text.replace("op: nothing,", 'op: nothing, env: {SMS: "${target.sm_count}"},')
     (home / "asks.yaml").write_text(text)
-    plan = plan_of_files([home / "asks.yaml"])
+    notes = Store(home / "store").notes
+    plan = plan_of_files([home / "asks.yaml"], notes=notes)
     assert {v.env["SMS"] for v in plan.variants if v.op == "nothing"} == {"78", "148"}
-    chosen = plan_of_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]))
+    chosen = plan_of_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]), notes=notes)
     assert {v.env["SMS"] for v in chosen.variants if v.op == "nothing"} == {"114", "148"}
 
 

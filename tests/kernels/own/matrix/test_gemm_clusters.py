@@ -57,7 +57,7 @@ def emulate(folder: Path, groups: list[Group], problems: tuple[str, ...]) -> Non
     manifest = {"version": 1, "name": "clusters", "targets": ["sm_90a"], "kernels": kernels}
     (folder / "clusters.yaml").write_text(json.dumps(manifest))
     cache, store = folder / "cache", kept_store()
-    done = precast(store, "build", folder / "clusters.yaml", "-o", cache, "--profile", GPU)
+    done = precast(store, "build", folder / "clusters.yaml", "-o", cache, "-j", 1, "--profile", GPU)
     assert done.returncode == 0, done.stderr
     for problem in problems:
         done = precast(store, "verify", cache, "--emulate", "--json", "--problem", problem, "-j", 2)

@@ -126,12 +126,9 @@ def test_the_defaults_are_for_every_target_and_the_tile_is_what_a_block_does() -
             assert tile is not None and list(tile.sizes.values()) == list(full(op, config)["tile"][:2])
 
 
-# For Hopper, and for a target where the instruction or the shared memory is another one.
-COMPILED = [
-    (*CONFIGS[1], ["sm_80", "sm_90a"]),
-    (*CONFIGS[2], ["sm_90a", "sm_100a"]),
-    (*CONFIGS[4], ["sm_80", "sm_90a"]),
-]
+# For targets where the instruction or the shared memory is another one. One sgemm takes longest to compile, and is that
+# of test_families.
+COMPILED = [(*CONFIGS[1], ["sm_80", "sm_90a"]), (*CONFIGS[2], ["sm_100a"]), (*CONFIGS[4], ["sm_80", "sm_90a"])]
 INSTRUCTIONS = {
     "gemm_f64": {"LDGSTS", "LDS", "DMMA"},
     "sgemm": {"LDGSTS", "LDS", "FFMA"},
@@ -153,7 +150,7 @@ def test_each_compiles_for_each_target_without_spills_and_with_the_instructions_
             assert [a.name for a in kernel.signature.passed if a.written] == ["out"]
             for resources in kernel.artifact.resources:
                 assert (resources.stack, resources.local) == (0, 0), f"{op} {config} spills on {target}"
-            if target == "sm_90a":
+            if target == targets[-1]:
                 assert instructions(Cache(cache), kernel.artifact, tmp_path / "code.cubin") >= INSTRUCTIONS[op]
 
 
