@@ -137,7 +137,7 @@ def test_a_compiled_kernel(built: tuple[str, Path], case: int) -> None:
     assert tuple(values) == NAMES[op], "the order of the inputs is the order of a call"
     assert f"__tvm_ffi_{op}" in symbols(folder / f"{case}.o")
     cubin = folder / f"{case}.cubin"
-    assert re.findall(r"\bsm=(\d+[af]?)", dump(cubin, "-elf"))[:1] == [target.removeprefix("sm_")]
+    assert re.findall(r"\.(sm_\d+[af]?)\.cubin", dump(cubin, "-lelf")) == [target]
     usage = dump(cubin, "-res-usage")
     assert "STACK:0 " in usage and "LOCAL:0 " in usage, "nothing is spilled"
     registers = int(re.findall(r"REG:(\d+)", usage)[0])
