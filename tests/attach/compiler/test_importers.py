@@ -173,39 +173,7 @@ assert not [name for name in sys.modules if name.partition(".")[0] == "cutlass"]
 """
 
 
-@pytest.mark.slow
-def test_torch_is_told_no_after_the_attached_libraries_are_imported(packages: Path) -> None:
-    """They are imported without the DSL, with the seams in place."""
-    pytest.importorskip("torch._native.cutedsl_utils")
-    pytest.importorskip("quack")
-    without_dsl(f"""
-attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
-import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
-{TORCH}
-from flashinfer.cute_dsl.availability import is_cute_dsl_available, is_rubin_cute_dsl_available
-assert is_cute_dsl_available() and is_rubin_cute_dsl_available() and flashinfer.gemm.gemm_base.CUTE_DSL_AVAILABLE
-{SEAMS}
-""", packages)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_an_unattached_flashinfer_is_told_no(packages: Path) -> None:
-    pytest.importorskip("flashinfer")
-    without_dsl("""
-attach(["quack"], without_compiler=True)
-from flashinfer.cute_dsl.availability import is_cute_dsl_available
-assert not is_cute_dsl_available()
-""", packages)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_inductor_compiles_a_product_an_attention_and_a_norm(packages: Path, tmp_path: Path) -> None:
-    """With empty caches, for the CPU, after the attached libraries have imported what they import of the DSL."""
-    pytest.importorskip("quack")
-    without_dsl(
-        """
-attach(["quack", "flashinfer"], mode="frozen", without_compiler=True)
-import quack.gemm_interface, flashinfer.norm, torch
+INDUCTOR = """
 from torch.nn import functional as F
 
 @torch.compile(fullgraph=True)
@@ -216,6 +184,27 @@ def layer(x, weight, bias, scale):
 torch.manual_seed(0)
 given = torch.randn(8, 32), torch.randn(32, 32), torch.randn(32), torch.randn(32)
 torch.testing.assert_close(layer(*given), layer._torchdynamo_orig_callable(*given))
+"""
+
+
+@pytest.mark.slow
+def test_inductor_compiles_and_torch_is_told_no_after_the_attached_libraries_are_imported(
+    packages: Path, tmp_path: Path
+) -> None:
+    """They are imported without the DSL, with the seams in place. Then Inductor compiles a product, an attention and a
+    norm with empty caches, for the CPU."""
+    pytest.importorskip("torch._native.cutedsl_utils")
+    pytest.importorskip("quack")
+    without_dsl(
+        f"""
+attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
+import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
+import quack.gemm_interface, torch
+{INDUCTOR}
+{TORCH}
+from flashinfer.cute_dsl.availability import is_cute_dsl_available, is_rubin_cute_dsl_available
+assert is_cute_dsl_available() and is_rubin_cute_dsl_available() and flashinfer.gemm.gemm_base.CUTE_DSL_AVAILABLE
+{SEAMS}
 """,
         packages,
         TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
@@ -224,6 +213,16 @@ torch.testing.assert_close(layer(*given), layer._torchdynamo_orig_callable(*give
         TORCHINDUCTOR_VEC_ISA_OK="0",
     )
     assert list(tmp_path.rglob("*.py"))
+
+
+@pytest.mark.slow
+def test_an_unattached_flashinfer_is_told_no(packages: Path) -> None:
+    pytest.importorskip("flashinfer")
+    without_dsl("""
+attach(["quack"], without_compiler=True)
+from flashinfer.cute_dsl.availability import is_cute_dsl_available
+assert not is_cute_dsl_available()
+""", packages)  # fmt: skip
 
 
 def test_a_search_ends_where_a_library_still_waits_to_be_attached(monkeypatch: pytest.MonkeyPatch) -> None:
