@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from precast.cli import main
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
 from precast.loader.resolve.cache import Cache
+from tests.helpers.builds import kept_store, succeeded
 from tests.helpers.source_tree import ROOT
 
 MANIFEST = ROOT / "tests" / "gpu" / "wrong.yaml"
@@ -18,11 +18,8 @@ MANIFEST = ROOT / "tests" / "gpu" / "wrong.yaml"
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_torch")
 def test_they_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECAST_STORE", str(tmp_path / "store"))
-    monkeypatch.delenv("PRECAST_REMOTE_CACHE", raising=False)
-    with pytest.raises(SystemExit) as ended:
-        main.run(["build", str(MANIFEST), "-o", str(tmp_path / "cache"), "-t", "sm_90a"])
-    assert not ended.value.code
+    words = ("build", MANIFEST, "-o", tmp_path / "cache", "-j", 1, "-t", "sm_90a")
+    succeeded(*words, "--store", kept_store())
     monkeypatch.syspath_prepend(MANIFEST.with_name("wrong"))
     cache = Cache(tmp_path / "cache")
     assert len(cache.index.ops) == 13

@@ -57,7 +57,7 @@ kernels:
 def test_a_sample_of_each_family_is_right(tmp_path: Path) -> None:
     (tmp_path / "families.yaml").write_text(SAMPLE)
     cache, store = tmp_path / "cache", kept_store()
-    done = precast(store, "build", tmp_path / "families.yaml", "-o", cache)
+    done = precast(store, "build", tmp_path / "families.yaml", "-o", cache, "-j", 1)
     assert done.returncode == 0, done.stderr
     done = precast(store, "verify", cache, "--emulate", "--json", "--most", 1 << 16, "-j", 2)
     report = json.loads(done.stdout)

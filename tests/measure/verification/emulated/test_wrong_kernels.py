@@ -37,7 +37,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[str]]:
     """What is wrong with each kind."""
     folder = tmp_path_factory.mktemp("wrong")
     cache, store = folder / "cache", kept_store()
-    done = precast(store, "build", MANIFEST, "-o", cache, "-t", TARGET)
+    done = precast(store, "build", MANIFEST, "-o", cache, "-j", 1, "-t", TARGET)
     assert done.returncode == 0, done.stderr
     path = {"PYTHONPATH": str(MANIFEST.with_name("wrong"))}
     report: dict[str, Any] = json.loads(precast(store, "verify", cache, "--emulate", "--json", **path).stdout)
