@@ -134,7 +134,7 @@ def test_ranks_are_emulated_together(tmp_path: Path) -> None:
     manifest += "  - {kernel: all_reduce, config: {dtype: bfloat16, world: 2, shots: [1, 2]}}\n"
     (tmp_path / "sums.yaml").write_text(manifest)
     cache, store = tmp_path / "cache", kept_store()
-    done = precast(store, "build", tmp_path / "sums.yaml", "-o", cache, "--keep", "ptx")
+    done = precast(store, "build", tmp_path / "sums.yaml", "-o", cache, "-j", 1, "--keep", "ptx")
     assert done.returncode == 0, done.stderr
     done = precast(store, "verify", cache, "--emulate", "--json", "--seeds", 3)
     report = json.loads(done.stdout)
