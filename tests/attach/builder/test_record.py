@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.helpers.attach.toy_library import write_toy_library
-from tests.helpers.builds import command, environment, precast
+from tests.helpers.builds import command, environment, kept_store, precast
 
 pytest.importorskip("torch")
 
@@ -41,7 +41,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     (tmp_path / "ask.py").write_text(ASK)
 
     def run(*words: object, target: tuple[str, ...] = ("-t", "sm_90a")) -> subprocess.CompletedProcess[str]:
-        return precast(tmp_path / "store", "record", *target, "--library", "toy", *words)
+        return precast(kept_store(), "record", *target, "--library", "toy", *words)
 
     return run
 
@@ -99,7 +99,7 @@ def test_what_a_program_asked_for_before_it_is_ended_is_kept(
     (tmp_path / "ask.py").write_text(f"{ASK}\nimport time\nprint('ready', flush=True)\ntime.sleep(600)\n")
     words = command("record", "-t", "sm_90a", "--library", "toy", "-o", "out.yaml", "--", "ask.py", "1")
     with subprocess.Popen(
-        words, env=environment(tmp_path / "store"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        words, env=environment(kept_store()), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -184,7 +184,7 @@ kernels:
 @pytest.mark.slow
 def test_what_an_upgrade_did_not_change_is_taken_over(tmp_path: Path, record: Record) -> None:
     (tmp_path / "old.yaml").write_text(OLD)
-    done = precast(tmp_path / "store", "record", "--update", "old.yaml")
+    done = precast(kept_store(), "record", "--update", "old.yaml")
     assert done.returncode == 1, done.stderr
     assert "old.yaml: 1 kernel of 3 taken over" in done.stdout
     left_out = [line for line in done.stderr.splitlines() if "left out: " in line]
@@ -192,7 +192,7 @@ def test_what_an_upgrade_did_not_change_is_taken_over(tmp_path: Path, record: Re
     assert values(tmp_path / "old.yaml") == [2]
     (entry,) = yaml.safe_load((tmp_path / "old.yaml").read_text())["kernels"]
     assert entry["config"]["library_version"] == "1.0" and entry["config"]["library_source"] != "old"
-    again = precast(tmp_path / "store", "record", "--update", "old.yaml", "-o", "same.yaml")
+    again = precast(kept_store(), "record", "--update", "old.yaml", "-o", "same.yaml")
     assert again.returncode == 0 and (tmp_path / "same.yaml").read_text() == (tmp_path / "old.yaml").read_text()
 
 
@@ -200,7 +200,7 @@ def test_what_an_upgrade_did_not_change_is_taken_over(tmp_path: Path, record: Re
 def test_a_recording_of_which_nothing_can_be_taken_over_stays(tmp_path: Path, record: Record) -> None:
     gone = OLD.replace("compiled_alone", "compiled_gone")
     (tmp_path / "old.yaml").write_text(gone)
-    done = precast(tmp_path / "store", "record", "--update", "old.yaml")
+    done = precast(kept_store(), "record", "--update", "old.yaml")
     assert done.returncode == 1 and "record again; it is unchanged" in done.stderr
     assert (tmp_path / "old.yaml").read_text() == gone
 
