@@ -7,11 +7,21 @@ left in place, and so are line breaks, since the line of an instruction is a par
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 CHECKS = frozenset(("cost", "inputs", "large", "peer", "problems", "reference", "tolerance"))
 """The arguments of ``@kernel`` that no compilation reads."""
+COMPUTING = frozenset((
+    "precast", "__future__", "abc", "collections", "cuda", "cutlass", "dataclasses", "enum", "functools", "itertools",
+    "math", "operator", "typing",
+))  # fmt: skip
+"""Packages by which a module cannot read a file, such as its own."""
+_MEANS = re.compile(
+    rb"\b(?:open|exec|eval|globals|locals|vars|dir|load_module|_getframe|__(?:file|loader|spec|dict|builtins|import"
+    rb"|globals|code|module|subclasses|getattribute)__)\b"
+)
 _Range = tuple[int, int]
 _Node = ast.expr | ast.FunctionDef
 
@@ -20,8 +30,10 @@ def compiled_source(content: bytes) -> bytes:
     r"""The content of a file without the values of these arguments and the functions that serve only them.
 
     >>> compiled_source(b"def reference(x):\n    return x\n\n@kernel(op='add', tolerance=0.1)\ndef add(): ...\n")
-    b"\n\n\n@kernel(op='add', tolerance=)\ndef add(): ..."
+    b"\n\n\n@kernel(op='add', tolerance=None)\ndef add(): ..."
     """
+    if b"kernel(" not in content:
+        return content
     try:
         content.decode()  # positions in the tree count bytes of UTF-8
         tree = ast.parse(content)
@@ -30,7 +42,16 @@ def compiled_source(content: bytes) -> bytes:
     declarations = list(_declarations(tree))
     values = [value for call in declarations for value in _check_values(call)]
     nodes: list[_Node] = [*values, *_functions_of_checks(tree, values)] if declarations else []
-    return _without(content, [_range(content, node) for node in nodes]) if nodes else content
+    return _without(content, nodes) if nodes else content
+
+
+def means_to_read(content: bytes) -> frozenset[str]:
+    """The names in a file by which code could read files without an import.
+
+    >>> means_to_read(b"def add(x): return open(x)")
+    frozenset({'open'})
+    """
+    return frozenset(name.decode() for name in _MEANS.findall(content))
 
 
 def _declarations(tree: ast.Module) -> Iterator[ast.Call]:
@@ -114,12 +135,13 @@ def _range(content: bytes, node: _Node) -> _Range:
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
 
-def _without(content: bytes, ranges: list[_Range]) -> bytes:
-    """The content without these ranges, whose line breaks stay except at the end of the file."""
+def _without(content: bytes, nodes: list[_Node]) -> bytes:
+    """The content without these nodes, whose line breaks stay except at the end of the file. A value becomes None."""
+    ranges = [(*_range(content, node), b"None" if isinstance(node, ast.expr) else b"") for node in nodes]
     parts, after = [], 0
-    for begin, end in sorted(ranges):
+    for begin, end, instead in sorted(ranges):
         if begin < after:
             continue  # inside the one before
-        parts += [content[after:begin], b"\n" * content.count(b"\n", begin, end)]
+        parts += [content[after:begin], instead, b"\n" * content.count(b"\n", begin, end)]
         after = end
     return b"".join([*parts, content[after:]]).rstrip()

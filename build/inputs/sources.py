@@ -22,7 +22,7 @@ from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
-from precast.build.inputs.compiled_source import compiled_source
+from precast.build.inputs.compiled_source import COMPUTING, compiled_source, means_to_read
 from precast.build.inputs.file_lists import normalised
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
@@ -41,11 +41,12 @@ _BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digests of its content and of its compiled source, the names it imports, the
-    distributions that it names, and its stamp."""
+    """A file when it was read: the digests of its content and of its compiled source, the packages and the functions by
+    which that may read files, the names it imports, the distributions that it names, and its stamp."""
 
     digest: str
     compiled: str
+    outside: frozenset[str]
     names: tuple[str, ...]
     distributions: tuple[str, ...]
     stamp: _Stamp
@@ -154,6 +155,9 @@ class SourceDigests:
         read = {module: self._file(module) for module in reached.values()}
         versions = {name: self._installation.version(name) or version_of(name) for name in sorted(owners)}
         alone = {m for m, file in read.items() if file.compiled != file.digest and not _is_imported(m, read)}
+        own = {module.name.partition(".")[0] for module in reached.values()}
+        if any(file.outside - own - COMPUTING for m, file in read.items() if not is_below(m.name, PRECAST)):
+            alone = set()  # a text or a digest of the whole file could become a part of the kernel
         whole = sorted([m.name, file.digest] for m, file in read.items())
         compiled = sorted([m.name, file.compiled if m in alone else file.digest] for m, file in read.items())
         return _Source(
@@ -180,14 +184,18 @@ class SourceDigests:
             rows = self._imports(content, digest) if module.file.suffix == ".py" else []
             names = tuple(sorted({name for row in rows if row[0] >= 0 for name in _absolute(module, *row)}))
             packages = tuple(sorted({base for level, base, _ in rows if level == _DISTRIBUTION}))
-            read = self._read[module] = _Read(digest, self._compiled(module, content, digest), names, packages, stamp)
+            compiled = compiled_source(content) if rows else content
+            kept = rows if compiled == content else _imports(compiled)
+            packages_used = {base.partition(".")[0] for level, base, _ in kept if level == 0}
+            read = self._read[module] = _Read(
+                digest=digest,
+                compiled=digest if compiled == content else hashlib.sha256(compiled).hexdigest(),
+                outside=means_to_read(compiled) | packages_used,
+                names=names,
+                distributions=packages,
+                stamp=stamp,
+            )
         return read
-
-    def _compiled(self, module: FoundModule, content: bytes, digest: str) -> str:
-        """The digest of the compiled source of a file with kernels; that of its content for any other."""
-        if module.file.suffix != ".py" or b"@" not in content or b"kernel(" not in content:
-            return digest
-        return hashlib.sha256(compiled_source(content)).hexdigest()
 
     def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
         """The imports of a file. The memo keeps them by content, because parsing a large package takes seconds."""

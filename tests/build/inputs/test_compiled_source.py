@@ -93,7 +93,7 @@ def test_a_file_without_kernels_counts_whole(content: bytes) -> None:
 
 def test_lines_and_columns_are_those_of_bytes() -> None:
     text = "é = 1\r\ndef reference(): return 'ö'\r\n@kernel(op='a', tolerance='ü', peer=2)\r\ndef a(): return 'ß'\r\n"
-    expected = "é = 1\r\n\r\n@kernel(op='a', tolerance=, peer=)\r\ndef a(): return 'ß'"
+    expected = "é = 1\r\n\r\n@kernel(op='a', tolerance=None, peer=None)\r\ndef a(): return 'ß'"
     assert compiled_source(text.encode()).decode() == expected
 
 
@@ -108,3 +108,25 @@ def test_a_module_that_another_one_imports_counts_whole(tmp_path: Path) -> None:
     assert "file:search/kernel.py" in names("other") and "source:search/kernel.py" not in names("other")
     both = Closures.here([project.search]).of([reads_of("kernel:add"), reads_of("other:add")]).names
     assert "file:search/kernel.py" in both and "source:search/kernel.py" not in both
+
+
+@pytest.mark.parametrize("file", ["kernel.py", "helper.py"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "T = open('kernel.py').read()",
+        "T = __file__",
+        "import inspect",
+        "from sys import modules",
+        "T = list(globals())",
+        "import numpy\nT = numpy.fromfile('kernel.py', 'u1')",
+        "import pandas",
+    ],
+)
+def test_where_code_may_read_sources_a_module_counts_whole(tmp_path: Path, code: str, file: str) -> None:
+    project = Project(tmp_path / "project")
+    files = {"helper.py": "", "kernel.py": f"import helper\n{KERNEL}"}
+    project.write(files)
+    project.write({file: f"{code}\n{files[file]}"})
+    names = Closures.here([project.search]).of([reads_of("kernel:add")]).names
+    assert "file:search/kernel.py" in names and "source:search/kernel.py" not in names
