@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -202,16 +203,10 @@ def test_kills_of_whole_builds(tmp_path: Path) -> None:
 def test_two_builds_at_once_into_one_cache(tmp_path: Path) -> None:
     mine = user(tmp_path / "src", variants=2)
     cache = tmp_path / "cache"
-    both = [
-        subprocess.Popen(
-            command("build", mine, "-o", cache, "-j", 1), env=environment(tmp_path / "store"),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for _ in range(2)
-    ]  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        both = pool.map(lambda _: precast(tmp_path / "store", "build", mine, "-o", cache, "-j", 1), range(2))
     for build in both:
-        _, said = build.communicate(timeout=600)
-        assert build.returncode == 0, said
+        assert build.returncode == 0, build.stderr
     assert is_whole(cache)
     assert precast(tmp_path / "another", "build", mine, "-o", tmp_path / "alone", "-j", 1).returncode == 0
     assert tree(cache) == tree(tmp_path / "alone")

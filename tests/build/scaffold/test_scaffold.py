@@ -19,6 +19,7 @@ from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
+from tests.helpers.kernels.kept_builds import new_store
 
 
 def run(*words: object) -> int:
@@ -35,7 +36,7 @@ def test_a_new_kernel_builds_at_once(
     told = capsys.readouterr().out
     assert f"cd {tmp_path / 'mine'}\n  precast plan swish.yaml" in told
     manifest, cache = tmp_path / "mine" / "swish.yaml", tmp_path / "cache"
-    assert run("build", manifest, "-o", cache, "-t", "sm_90a", "--store", tmp_path / "store") == 0
+    assert run("build", manifest, "-o", cache, "-t", "sm_90a", "--store", new_store(tmp_path / "store")) == 0
     found = Cache(cache).op("mine.swish")
     configs = [(a.config["threads"], a.config["dtype"]) for a in found.artifacts]
     assert sorted(configs) == [(threads, dtype) for threads in (128, 256) for dtype in ("bfloat16", "float32")]
@@ -73,8 +74,9 @@ def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch:
 @pytest.mark.slow
 @pytest.mark.parametrize("library", sorted({*LIBRARIES} - {"quack"}))  # docs/attach.md, which is run, has quack's
 def test_a_warm_up_asks_its_library_for_kernels(
-    library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PRECAST_STORE", str(new_store(tmp_path / "store")))
     assert run("new", "server", "--attach", library, "-o", tmp_path) == 0
     capsys.readouterr()
     assert run("plan", tmp_path / "server.yaml", "-t", "sm_90a", "--json") == 0
