@@ -19,6 +19,7 @@ from precast.build.scaffold.scaffold import new_ci
 from precast.cli import main
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
+from tests.helpers.documentation.clean import programs
 from tests.helpers.kernels.kept_builds import new_store
 
 MANIFEST = """\
@@ -40,7 +41,8 @@ def recipe(tmp_path: Path, no_torch: str) -> Recipe:
     (tmp_path / "tiny.yaml").write_text(MANIFEST)
     new_ci("tiny").write(tmp_path)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PIP_INDEX_URL") if name in os.environ}
-    basic = {"PYTHON": sys.executable, "PRECAST_STORE": str(new_store(tmp_path / "store")), "PYTHONPATH": no_torch}
+    python = programs(tmp_path / "bin", Path(sys.executable)) / "python3"
+    basic = {"PYTHON": str(python), "PRECAST_STORE": str(new_store(tmp_path / "store")), "PYTHONPATH": no_torch}
 
     def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", "ci/recipe", *words]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precast.build.errors import OutputError
+from precast.build.plan.planner import plan_of_files
 from precast.build.scaffold.scaffold import LIBRARIES, new_attached, new_kernel
+from precast.build.store.store import Store
 from precast.cli import main
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
@@ -73,15 +74,11 @@ def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", sorted({*LIBRARIES} - {"quack"}))  # docs/attach.md, which is run, has quack's
-def test_a_warm_up_asks_its_library_for_kernels(
-    library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECAST_STORE", str(new_store(tmp_path / "store")))
+def test_a_warm_up_asks_its_library_for_kernels(library: str, tmp_path: Path) -> None:
     assert run("new", "server", "--attach", library, "-o", tmp_path) == 0
-    capsys.readouterr()
-    assert run("plan", tmp_path / "server.yaml", "-t", "sm_90a", "--json") == 0
-    variants = json.loads(capsys.readouterr().out)["variants"]
-    assert variants and all(one["op"].startswith(f"attach.{library}") for one in variants)
+    notes = Store(new_store(tmp_path / "store")).notes
+    variants = plan_of_files([tmp_path / "server.yaml"], targets=["sm_90a"], notes=notes).variants
+    assert variants and all(one.op.startswith(f"attach.{library}") for one in variants)
 
 
 def test_what_is_there_is_not_touched(tmp_path: Path) -> None:
@@ -104,6 +101,7 @@ def test_an_unknown_library_is_refused_with_the_nearest() -> None:
         new_attached("quak", "server")
 
 
+@settings(max_examples=20)
 @given(st.from_regex(r"[a-z][a-z0-9_]{0,30}", fullmatch=True))
 def test_any_name_gives_python_that_compiles(name: str) -> None:
     try:
