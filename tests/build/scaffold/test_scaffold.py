@@ -20,6 +20,7 @@ from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
+from tests.helpers.builds import kept_store
 from tests.helpers.kernels.kept_builds import new_store
 
 
@@ -37,7 +38,7 @@ def test_a_new_kernel_builds_at_once(
     told = capsys.readouterr().out
     assert f"cd {tmp_path / 'mine'}\n  precast plan swish.yaml" in told
     manifest, cache = tmp_path / "mine" / "swish.yaml", tmp_path / "cache"
-    assert run("build", manifest, "-o", cache, "-t", "sm_90a", "--store", new_store(tmp_path / "store")) == 0
+    assert run("build", manifest, "-o", cache, "-t", "sm_90a", "--store", kept_store()) == 0
     found = Cache(cache).op("mine.swish")
     configs = [(a.config["threads"], a.config["dtype"]) for a in found.artifacts]
     assert sorted(configs) == [(threads, dtype) for threads in (128, 256) for dtype in ("bfloat16", "float32")]
