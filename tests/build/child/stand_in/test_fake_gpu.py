@@ -19,12 +19,14 @@ from precast.build.child.stand_in.fake_gpu import toolkit
 from precast.build.compile.worker import Worker
 from precast.build.gpu.gpu_table import GPUS, Fact
 from precast.build.gpu.profile import Profile, Profiles, profile_named
+from precast.build.inputs.closure import Closures
 from precast.build.ipc.message import Message
 from precast.build.plan.planner import plan_of_files
 from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
+from tests.helpers.kernels.kept_builds import kept_notes, new_store
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
@@ -96,7 +98,8 @@ def ask(tmp_path: Path) -> Any:
 
     def start(*names: str, body: str = "", profile: Profile | None = None, target: str = "sm_100a") -> list[Asked]:
         (tmp_path / "user_asks.py").write_text(module(body))
-        worker = Worker(Target.parse(target), {}, [tmp_path], profile or profile_named("B200"))
+        closures = Closures.here([tmp_path], kept_notes())
+        worker = Worker(Target.parse(target), {}, [tmp_path], profile or profile_named("B200"), closures=closures)
         workers.append(worker)
         replies = []
         for name in names:
@@ -259,8 +262,8 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     """Build the user's manifest with these profiles."""
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
-    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles)
-    return build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=2))
+    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles, notes=kept_notes())
+    return build(plan, folder / cache, store=Store(new_store(folder / "store")), options=Options(jobs=2))
 
 
 def told(report: Report) -> set[str]:
