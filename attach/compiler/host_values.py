@@ -1,8 +1,8 @@
 """Stand-ins for what host code makes of its tensors and addresses with the DSL, where the DSL is not installed.
 
 A library that compiles without TVM-FFI wraps each argument of a call: ``from_dlpack(x).mark_layout_dynamic()``,
-``make_ptr(dtype, x.data_ptr(), ...)``. A kernel of a cache needs the tensor and the address of these. Everything
-else needs the DSL.
+``make_ptr(dtype, x.data_ptr(), ...)``. A kernel of a cache needs the tensor and the address of these. Options of the
+compiler, which modules make while they are imported, are parts of keys. Everything else needs the DSL.
 """
 
 from __future__ import annotations
@@ -72,7 +72,26 @@ def make_ptr(dtype: Any, value: Any, mem_space: Any = None, assumed_align: int |
     return Address(address, dtype, mem_space, alignment)
 
 
+def compile_option(name: str) -> type:
+    """Stands in for an option of the compiler: it holds a value, as a part of a key.
+
+    >>> option = compile_option("GPUArch")("sm_90a")
+    >>> option.value, type(option).__module__, type(option).__name__
+    ('sm_90a', 'cutlass.cute', 'GPUArch')
+    """
+
+    def __init__(self: Any, value: Any = True) -> None:
+        self.value = value
+
+    return type(name, (), {"__init__": __init__, "__module__": "cutlass.cute"})
+
+
+_OPTIONS = (
+    "DumpDir", "EnableAssertions", "EnableTVMFFI", "GPUArch", "GenerateLineInfo", "KeepCUBIN", "KeepPTX",
+    "LinkLibraries", "OptLevel", "PtxasOptions",
+)  # fmt: skip
 ANSWERS: Mapping[str, Any] = {
+    **{f"cutlass.cute:{name}": compile_option(name) for name in _OPTIONS},
     "cutlass.cute.runtime:from_dlpack": from_dlpack,
     "cutlass.cute.runtime:make_ptr": make_ptr,
     "cutlass.cute.arch:WARP_SIZE": WARP_SIZE,

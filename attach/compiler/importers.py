@@ -156,10 +156,32 @@ class _Loader(Loader):
         code = self._inner.get_code(module.__name__) if type(self._inner) is SourceFileLoader else None
         if code is None or _imports_dsl(code):
             vars(module)["__builtins__"] = _builtins()
-        if code is None:
-            self._inner.exec_module(module)
-        else:
-            exec(code, vars(module))
+        try:
+            if code is None:
+                self._inner.exec_module(module)
+            else:
+                exec(code, vars(module))
+        except NoCompiler as error:
+            _report(module.__name__, error)
+            raise
+
+
+_reported: set[str] = set()
+
+
+def _report(module: str, error: NoCompiler) -> None:
+    """Print which module needs the compiler to be imported: libraries catch the error and take other kernels.
+
+    The modules that import this one fail by the same error, which names no other cause: they are not printed.
+    """
+    text = str(error)
+    if text not in _reported:
+        _reported.add(text)
+        print(
+            f"precast: {module} is not imported: {text.partition(', but')[0]}. The library may take kernels that are"
+            f" not in the cache, without an error. pip install {DSL_DISTRIBUTION} where this module is needed",
+            file=sys.stderr,
+        )
 
 
 @functools.cache

@@ -74,20 +74,6 @@ _DELTA_RULE = "flashinfer.gdn_kernels"
 SHARED_CACHE = f"{_DELTA_RULE}.delta_rule_dsl.custom_compile_cache"
 
 
-def compile_option(name: str) -> type:
-    """An option of the compiler, for a key, where the DSL is not installed: it holds a value.
-
-    >>> option = compile_option("GPUArch")("sm_90a")
-    >>> option.value, type(option).__module__, type(option).__name__
-    ('sm_90a', 'cutlass.cute', 'GPUArch')
-    """
-
-    def __init__(self: Any, value: Any) -> None:
-        self.value = value
-
-    return type(name, (), {"__init__": __init__, "__module__": "cutlass.cute"})
-
-
 LIBRARY = Library(
     name="flashinfer",
     distribution="flashinfer-python",
@@ -110,8 +96,5 @@ LIBRARY = Library(
     environment={"FLASHINFER_CUTE_DSL_DISABLE_CACHE": "1"},  # its disk cache: loading from it needs the DSL
     describe=describe,
     makers=MAKERS,
-    answers={
-        "flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu,
-        **{f"cutlass.cute:{name}": compile_option(name) for name in ("EnableTVMFFI", "GPUArch")},
-    },
+    answers={"flashinfer.cute_dsl.utils:get_max_active_clusters": clusters_of_this_gpu},
 )

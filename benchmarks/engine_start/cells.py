@@ -119,11 +119,15 @@ def one_wheel(title: str, **start: Any) -> Iterator[Cell]:
 def sglang() -> Iterator[Cell]:
     """SGLang, whose kernels are recorded on the GPU, since it has no registry of them, and then built elsewhere."""
     attention = {"attention_backend": "fa4"}
-    for title, model, more in (
-        ("SGLang, Llama with FlashAttention-4", "llama", {}),
-        ("SGLang, Qwen3-Next", "qwen3next", {"linear_attn_decode_backend": "cutedsl"}),
+    delta_rule = {"linear_attn_decode_backend": "cutedsl", "max_mamba_cache_size": 256}
+    for title, model, graph, more in (
+        ("SGLang, Llama with FlashAttention-4", "llama", False, {}),
+        ("SGLang, graph, Llama with FlashAttention-4", "llama", True, {}),
+        ("SGLang, Qwen3-Next", "qwen3next", False, delta_rule),
+        ("SGLang, Qwen3 with experts", "qwen3moe", False, {}),
+        ("SGLang, gpt-oss", "gptoss", False, {}),
     ):
-        start = {"engine": "sglang", "model": model, "option": json.dumps({**attention, **more})}
+        start = {"engine": "sglang", "model": model, "graph": graph, "option": json.dumps({**attention, **more})}
         yield Cell(name=f"{title}, recorded", caches=f"{title}-made", seconds=100, attached=True, makes=title, **start)
         yield from three(title, caches=title, **start)
         yield from one_wheel(title, **start)

@@ -48,7 +48,7 @@ def run(model: str, graph: bool, option: str = "") -> dict[str, Any]:
         more["cuda_graph_config"] = {"decode": {"bs": [1, 2, 4, 8, 16, 32, 64]}}
     engine = sglang.Engine(
         model_path=model, load_format="dummy", dtype="bfloat16", skip_tokenizer_init=True, context_length=4096,
-        max_running_requests=64, chunked_prefill_size=4096, mem_fraction_static=0.5, disable_cuda_graph=not graph,
+        max_running_requests=64, chunked_prefill_size=4096, max_total_tokens=65536, disable_cuda_graph=not graph,
         random_seed=0, log_level="warning", **more,
     )  # fmt: skip
     marks["ready"] = now()

@@ -138,6 +138,7 @@ class Closures:
         installation, roots = self.answers.installation, self.answers.roots
         declared = tuple(dict.fromkeys(name for each in reads for name in each.declared))
         files, owners = self._reached(reads)
+        checked = self._with_checks(reads)
         required = installation.with_required([*_COMPILER, *owners, *_of_kind(declared, "distribution")])
         counted = [name for name in required if not name.startswith("precast")]
         own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
@@ -147,7 +148,7 @@ class Closures:
         own |= set(_metadata(own, [*roots.search, *roots.path], installation))
         names = {
             "python",
-            *(f"file:{roots.portable(file)}" for file in own),
+            *(f"{'source' if file in checked else 'file'}:{roots.portable(file)}" for file in own),
             *declared,
             *(f"distribution:{name}" for name in counted),
         }
@@ -174,6 +175,19 @@ class Closures:
             except (ObjectError, OSError):
                 continue  # the process itself reports it
         return files | self._packages(files, reads), owners
+
+    def _with_checks(self, reads: Sequence[Reads]) -> set[str]:
+        """The files that count by their compiled source, in all of these compilations."""
+        modules = [module for each in reads for module in (each.source, *each.modules)]
+        partly, whole = set[str](), set[str]()
+        for module in modules:
+            try:
+                some = {str(file) for file in self.sources.with_checks(module)}
+                whole |= {str(file) for file in self.sources.reached(module)} - some
+                partly |= some
+            except (ObjectError, OSError):
+                continue
+        return partly - whole
 
     def _packages(self, files: Iterable[str], reads: Sequence[Reads]) -> set[str]:
         """All Python files of attached libraries that no installer has listed, such as editable ones: the guard of a

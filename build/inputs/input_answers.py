@@ -11,14 +11,15 @@ from pathlib import Path
 
 from precast.build import interpreter
 from precast.build.disk.memo import Memo
-from precast.build.inputs.contents import Contents
+from precast.build.inputs.compiled_source import compiled_source
+from precast.build.inputs.contents import Contents, changed
 from precast.build.inputs.inputs import Inputs, parse_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.roots import Roots
 from precast.build.inputs.stamp import stamp_of
 from precast.loader.contract.format.config import canonical
 
-_READ_AGAIN = ("file", "folder", "program")
+_READ_AGAIN = ("file", "folder", "program", "source")
 _USUAL_STARTUP = ("_virtualenv.pth", "distutils-precedence.pth")
 _STARTUP_MODULES = ("sitecustomize.py", "usercustomize.py")  # Python runs them before anything else
 
@@ -42,6 +43,7 @@ class InputAnswers:
         self._stamps: dict[str, tuple[int, ...] | None] = {}
         self._kinds: dict[str, Callable[[str], str | None]] = {
             "file": self._file,
+            "source": self._source,
             "folder": self._folder,
             "distribution": self._distribution,
             "program": self._program,
@@ -94,8 +96,10 @@ class InputAnswers:
     def differing(self, copies: Mapping[str, object], names: Collection[str]) -> str | None:
         """The first of these inputs of which a process had another copy, by the digests of the copies by path."""
         for path, digest in copies.items():
-            for name in (f"{kind}:{self.roots.portable(path)}" for kind in ("file", "folder")):
-                if name in names and self.answer(name) != digest:
+            portable = self.roots.portable(path)
+            for kind in ("file", "folder", "source"):
+                name = f"{kind}:{portable}"
+                if name in names and digest != (self._file(portable) if kind == "source" else self.answer(name)):
                     return name
         return None
 
@@ -116,6 +120,17 @@ class InputAnswers:
     def _file(self, name: str) -> str | None:
         path = self.roots.path_of(name)
         return None if path is None else self.contents.file(path, installed=self.roots.is_site(path))
+
+    def _source(self, name: str) -> str | None:
+        path = self.roots.path_of(name)
+        digest = self._file(name)
+        if path is None or digest is None:
+            return None
+        content = Path(path).read_bytes()
+        if self.contents.read(path).digest != hashlib.sha256(content).hexdigest():
+            raise changed(path)
+        whole = compiled_source(content)
+        return digest if whole == content else f"compiled {hashlib.sha256(whole).hexdigest()}"
 
     def _folder(self, name: str) -> str | None:
         path = self.roots.path_of(name)

@@ -18,6 +18,7 @@ _ROOT = r"(?:(?:search|site|path)[0-9]{0,3}|~|)"
 _PATH = re.compile(rf"{_ROOT}(?:/[^\0]+)?")
 _NAMES = {
     "file": _PATH,
+    "source": _PATH,
     "folder": _PATH,
     "distribution": re.compile(r"[a-z0-9][a-z0-9-]*"),
     "program": re.compile(r"[^\0/]+"),
@@ -31,6 +32,7 @@ class Inputs:
     """Names with their values, sorted. A value is a text, or None for what does not exist.
 
     - ``file:PATH`` the digest of a file's content; ``folder:PATH`` that of all files in it (``Roots`` has the paths)
+    - ``source:PATH`` the digest of the compiled source of a Python file with kernels
     - ``distribution:NAME`` its version and the digest of its files, including those edited in place
     - ``program:NAME`` the digest of the file that the system would start
     - ``python`` the interpreter
@@ -77,7 +79,9 @@ class Inputs:
         >>> mine.names, others.names
         (('file:search/tiles.json',), ('distribution:numpy',))
         """
-        first = {name: answer for name, answer in self.answers.items() if name.startswith(("file:", "folder:"))}
+        first = {
+            name: answer for name, answer in self.answers.items() if name.startswith(("file:", "folder:", "source:"))
+        }
         return Inputs.of(first), Inputs.of({n: a for n, a in self.answers.items() if n not in first})
 
     def changed(self, now: Mapping[str, str | None]) -> tuple[str, ...]:

@@ -15,13 +15,14 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
+from precast.build.inputs.compiled_source import COMPUTING, compiled_source, means_to_read
 from precast.build.inputs.file_lists import normalised
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
@@ -42,10 +43,12 @@ _BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digest of its content, the names it imports, the distributions that it names, and
-    its stamp."""
+    """A file when it was read: the digests of its content and of its compiled source, the packages and the functions by
+    which that may read files, the names it imports, the distributions that it names, and its stamp."""
 
     digest: str
+    compiled: str
+    outside: frozenset[str]
     names: tuple[str, ...]
     distributions: tuple[str, ...]
     stamp: _Stamp
@@ -54,8 +57,11 @@ class _Read:
 @dataclass(frozen=True, slots=True)
 class _Source:
     digest: str
+    whole: str
     files: tuple[tuple[Path, _Read], ...]
     owners: tuple[str, ...]
+    with_checks: frozenset[Path]
+    """The files that count by their compiled source."""
 
 
 def source_digest(source: str, search: Sequence[Path]) -> str:
@@ -81,8 +87,17 @@ class SourceDigests:
         self._sources: dict[str, _Source] = {}
 
     def digest(self, source: str) -> str:
-        """The digest of ``module:function``."""
+        """The digest of ``module:function`` for keys: an edit of what only checks a kernel does not change it."""
         return self._source(source).digest
+
+    def whole_digest(self, source: str) -> str:
+        """The same of all that the files have."""
+        return self._source(source).whole
+
+    def with_checks(self, source: str) -> frozenset[Path]:
+        """The files that it reaches of which not everything is compiled. No other file imports them, so that nothing
+        but the kernel's own module can use what is left out."""
+        return self._source(source).with_checks
 
     def files(self, source: str) -> tuple[Path, ...]:
         """The files in the search folders that it reaches."""
@@ -158,10 +173,21 @@ class SourceDigests:
                 pending.extend(finder.chain(imported.removesuffix(_STAR)))
                 if imported.endswith(_STAR):
                     pending.extend(part for name in self._members(imported) for part in finder.chain(name))
-        modules = sorted([m.name, self._file(m).digest] for m in reached.values())
+        read = {module: self._file(module) for module in reached.values()}
         versions = {name: self._installation.version(name) or version_of(name) for name in sorted(owners)}
-        files = tuple((m.file, self._file(m)) for m in reached.values())
-        return _Source(memo_key(modules, versions), files, tuple(sorted(owners)))
+        alone = {m for m, file in read.items() if file.compiled != file.digest and not _is_imported(m, read)}
+        own = {module.name.partition(".")[0] for module in reached.values()}
+        if any(file.outside - own - COMPUTING for m, file in read.items() if not is_below(m.name, PRECAST)):
+            alone = set()  # a text or a digest of the whole file could become a part of the kernel
+        whole = sorted([m.name, file.digest] for m, file in read.items())
+        compiled = sorted([m.name, file.compiled if m in alone else file.digest] for m, file in read.items())
+        return _Source(
+            digest=memo_key(compiled, versions),
+            whole=memo_key(whole, versions),
+            files=tuple((m.file, file) for m, file in read.items()),
+            owners=tuple(sorted(owners)),
+            with_checks=frozenset(m.file for m in alone),
+        )
 
     def _members(self, star: str) -> Iterator[str]:
         """The modules of a package of which all names are imported: its ``__all__`` may have any of them."""
@@ -179,7 +205,17 @@ class SourceDigests:
             rows = self._imports(content, digest) if module.file.suffix == ".py" else []
             names = tuple(sorted({name for row in rows if row[0] >= 0 for name in _absolute(module, *row)}))
             packages = tuple(sorted({base for level, base, _ in rows if level == _DISTRIBUTION}))
-            read = self._read[module] = _Read(digest, names, packages, stamp)
+            compiled = compiled_source(content) if rows else content
+            kept = rows if compiled == content else _imports(compiled)
+            packages_used = {base.partition(".")[0] for level, base, _ in kept if level == 0}
+            read = self._read[module] = _Read(
+                digest=digest,
+                compiled=digest if compiled == content else hashlib.sha256(compiled).hexdigest(),
+                outside=means_to_read(compiled) | packages_used,
+                names=names,
+                distributions=packages,
+                stamp=stamp,
+            )
         return read
 
     def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
@@ -199,6 +235,11 @@ def is_below(name: str, package: str) -> bool:
     (True, False)
     """
     return name == package or name.startswith(f"{package}.")
+
+
+def _is_imported(module: FoundModule, read: Mapping[FoundModule, _Read]) -> bool:
+    """Whether another of the files imports a module, or a name of it."""
+    return any(is_below(name, module.name) for other, file in read.items() if other != module for name in file.names)
 
 
 def _has_changed(file: Path, read: _Read) -> bool:

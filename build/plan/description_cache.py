@@ -146,7 +146,7 @@ class DescriptionCache:
             return ""
         try:
             function = function_of(kernel)
-            digest = self._sources.digest(str(function))
+            digest = self._sources.whole_digest(str(function))
             guard = _guard(function.library) if function is not None and function.library else ()
             declared = self._closures.answers.answers(kernel.inputs)
             surroundings = (str(function), kernel.env, digest, str(self._target), declared, guard)
@@ -158,7 +158,7 @@ class DescriptionCache:
         if not self._readers:
             versions = list(compiler_versions().values())
             adapters = sorted({point.value for point in entry_points(group=ADAPTERS)})
-            self._readers = [versions, *(self._sources.digest(name) for name in (*_READERS, *adapters))]
+            self._readers = [versions, *(self._sources.whole_digest(name) for name in (*_READERS, *adapters))]
         return self._readers
 
     def _noted(self, key: str) -> Description | None:

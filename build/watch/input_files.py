@@ -16,7 +16,7 @@ from precast.build.store.key import variant_key
 from precast.build.store.store import Store
 from precast.loader.errors import PrecastError
 
-_FILES = ("file", "folder")
+_FILES = ("file", "folder", "source")
 
 
 def manifest_files(paths: Iterable[Path], notes: Memo) -> frozenset[str]:

@@ -22,12 +22,11 @@ def test_a_forked_build_is_that_of_started_processes(tmp_path: Path) -> None:
     )
     assert started.returncode == 0, started.stderr
     expected = tree(cache)
-    for number in range(3):  # a server is started for the second request of its kind: the third build is forked whole
-        cache.rename(tmp_path / f"before{number}")
-        forked = precast(tmp_path / f"store{number}", *words)
-        assert forked.returncode == 0, forked.stderr
-        assert tree(cache) == expected
-        assert forked.stdout.splitlines()[-1] == started.stdout.splitlines()[-1]
+    cache.rename(tmp_path / "before")
+    forked = precast(tmp_path / "another", *words)
+    assert forked.returncode == 0, forked.stderr
+    assert tree(cache) == expected
+    assert forked.stdout.splitlines()[-1] == started.stdout.splitlines()[-1]
     mine.write_text("version: 1\n")
     wrong = precast(tmp_path / "store", "build", mine, "-o", cache)
     assert (wrong.returncode, wrong.stdout) == (2, "") and "mine.yaml" in wrong.stderr

@@ -95,6 +95,19 @@ def test_touching_one_kernel_builds_its_variants_alone(user: User) -> None:
     assert tree(user.cache) == tree(clean)
 
 
+def test_touching_what_only_checks_a_kernel_builds_nothing(user: User) -> None:
+    path = user.folder / "k2.py"
+    declared = '@kernel(op="user.k2", tolerance=lambda config: 1)\ndef k2'
+    path.write_text("from precast.kernels import kernel\n" + path.read_text().replace("def k2", declared))
+    assert user.build()["built"] == ["k2"]
+    path.write_text(path.read_text().replace("config: 1", "config: 2"))
+    assert user.build()["built"] == []
+    assert precast(user.store, "check", user.manifest, user.cache).returncode == 0
+    clean = user.store.parent / "clean of checks"
+    user.build(clean, store=user.store.parent / "clean store of checks")
+    assert tree(user.cache) == tree(clean)
+
+
 def test_touching_a_helper_builds_those_that_reach_it(user: User) -> None:
     (user.folder / "helper.py").write_text("x = 2\n")
     assert user.build()["built"] == ["k0"]

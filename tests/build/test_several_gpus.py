@@ -16,6 +16,7 @@ from precast.build.cache.coverage import coverage
 from precast.build.cache.merge import merge_caches
 from precast.build.compile.executor import Local
 from precast.build.gpu.profile import Profiles
+from precast.build.inputs.closure import Closures
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of_files
 from precast.build.plan.shard import Shard, part_of
@@ -30,6 +31,7 @@ from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from precast.measure.comparison.reproduce import reproduce
 from tests.helpers.builds import HEAD
+from tests.helpers.kernels.kept_builds import kept_notes, new_store, planned
 from tests.helpers.resolutions import HERE
 
 pytestmark = pytest.mark.usefixtures("without_torch")
@@ -85,13 +87,17 @@ def plan_of(folder: Path, *kernels: str, profiles: str = "[H200, H20, H100 PCIe]
     (folder / "user_gpus.py").write_text(MODULE)
     manifest = folder / "several.yaml"
     manifest.write_text(MANIFEST.replace("{profiles}", profiles).replace("{kernels}", "\n".join(kernels)))
-    return plan_of_files([manifest])
+    return planned(manifest)
 
 
 def run(folder: Path, plan: Plan, cache: str = "cache") -> Report:
-    report = build(plan, folder / cache, store=Store(folder / "store"), options=Options(jobs=1))
+    report = build(plan, folder / cache, store=Store(new_store(folder / "store")), options=Options(jobs=1))
     assert report.complete, report.failed
     return report
+
+
+def local(plan: Plan) -> Local:
+    return Local(1, closures=Closures.here(plan.search, kept_notes()))
 
 
 def artifacts(cache: Path, op: str) -> list[Artifact]:
@@ -217,11 +223,10 @@ def test_shards_merges_checks_and_reproductions_of_such_a_cache(tmp_path: Path) 
     unasked = coverage(plan_of(tmp_path, SMS, NOTHING, profiles="H20"), CacheContents.open(tmp_path / "both"))
     assert unasked.complete and [json.loads(e.assumed) for e in unasked.extra] == [{"multiprocessor_count": 132}]
 
-    again = reproduce(plan, tmp_path / "cache", executor=Local(1))
+    again = reproduce(plan, tmp_path / "cache", executor=local(plan))
     assert again.holds and len(again.same) == 4, again
-    other = reproduce(
-        plan_of(tmp_path, SMS, NOTHING, profiles="[H20, H100 PCIe]"), tmp_path / "both", executor=Local(1)
-    )
+    fewer = plan_of(tmp_path, SMS, NOTHING, profiles="[H20, H100 PCIe]")
+    other = reproduce(fewer, tmp_path / "both", executor=local(fewer))
     assert [json.loads(name.assumed) for name in other.unasked] == [{"multiprocessor_count": 132}]
     assert not other.different and len(other.same) == 2
 

@@ -12,6 +12,7 @@ import pytest
 from precast.build.wheel.wheel import write_wheels
 from tests.helpers.builds import kept_store
 from tests.helpers.caches import Native, demo
+from tests.helpers.documentation.clean import programs
 from tests.helpers.documentation.walks import Command, File, matches, steps, walk
 from tests.helpers.pages import blocks
 from tests.helpers.source_tree import ROOT
@@ -37,17 +38,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def installed(shell: dict[str, str]) -> dict[str, str]:
+def installed(shell: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """A shell in which precast, and the libraries of its extras, are installed already: those of this environment."""
-    return {**shell, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return {**shell, "PATH": path_of(programs(tmp_path / "bin", Path(sys.executable)), Path(sys.executable).parent)}
+
+
+def path_of(*folders: Path) -> str:
+    return os.pathsep.join([*map(str, folders), os.environ["PATH"]])
 
 
 @pytest.mark.slow
-def test_the_tutorial(folder: Path, shell: dict[str, str]) -> None:
+def test_the_tutorial(folder: Path, shell: dict[str, str], tmp_path: Path) -> None:
     """From nothing: two environments are made, the builder's and the server's."""
     bare = Path(sys.base_prefix, "bin")  # a Python without this environment's packages
-    path = f"{bare}{os.pathsep}{os.environ['PATH']}"
-    walk("docs/tutorial.md", folder, {**shell, "PATH": path})
+    walk("docs/tutorial.md", folder, {**shell, "PATH": path_of(programs(tmp_path / "bin", bare / "python3"), bare)})
     assert (folder / "report.html").is_file()
 
 
@@ -61,6 +65,7 @@ def test_the_guide_to_attaching(folder: Path, installed: dict[str, str]) -> None
 @pytest.mark.slow
 def test_the_part_on_machines_without_a_network(folder: Path, installed: dict[str, str]) -> None:
     """It begins with a cache wheel in ``dist``."""
+    installed["PIP_NO_BUILD_ISOLATION"] = "0"  # what builds the loader is here
     write_wheels(demo(Native(folder)).write(folder / "demo"), folder / "dist", version="1.0")
     done = walk("docs/distribution.md#Machines without a network", folder, installed)
     assert "scale" in done[-1].output

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,17 @@ from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.toy_library import write_toy_library
 from tests.helpers.builds import kept_store, precast
 
+pytestmark = pytest.mark.slow
+
 SERVE = Path(__file__).parents[1] / "helpers" / "attach" / "serve_attached.py"
 NATIVE = "attach.toy.native_compiled_native_227ece3d"
 NO_DEVICE = "there is no CUDA device to launch it on"
-TAIL = """
-if __name__ == "__main__":
-    for name, call in list(globals().items()):
+RECORDED = """
+import runpy
+import sys
+
+for program in sys.argv[1:]:
+    for name, call in runpy.run_path(program, run_name="__main__").items():
         if name.startswith("call_"):
             call()
 """
@@ -69,7 +76,6 @@ x = torch.empty(64, device="cuda")
 
 
 def call_uncovered():
-    kernels.add_alone(x)
     without_seam.of_number(3)
     without_seam.of_number(4)
     without_seam.of_tensor(x)
@@ -90,9 +96,13 @@ def call_gemm():  # it depends on how many clusters run at once, which attach an
 FLASHINFER = """
 import flashinfer
 import torch
+from flashinfer.gdn_kernels.delta_rule_dsl import delta_rule_cp_sm90
 
 x = torch.empty(64, 4096, device="cuda", dtype=torch.bfloat16)
 w = torch.empty(4096, device="cuda", dtype=torch.bfloat16)
+k = torch.empty(4096, 4, 128, device="cuda", dtype=torch.bfloat16)
+beta = torch.empty(4096, 8, device="cuda")
+offsets = torch.arange(0, 4097, 4096, device="cuda")
 
 
 def call_rmsnorm():
@@ -101,17 +111,9 @@ def call_rmsnorm():
 
 def call_mxfp8_quantize():  # its compile function returns a tuple
     flashinfer.mxfp8_quantize(x, backend="cute-dsl")
-"""
-DELTA_RULE = """
-import torch
-from flashinfer.gdn_kernels.delta_rule_dsl import delta_rule_cp_sm90
-
-k = torch.empty(4096, 4, 128, device="cuda", dtype=torch.bfloat16)
-beta = torch.empty(4096, 8, device="cuda")
-offsets = torch.arange(0, 4097, 4096, device="cuda")
 
 
-def call_precompute():
+def call_delta_rule():  # it is served from the mapping that the library's functions share
     delta_rule_cp_sm90.cp_delta_rule_t_precompute_dsl_sm90(k, beta, offsets, total_seqlen=4096, max_seqlen=4096)
 """
 OPERATORS = """
@@ -146,96 +148,110 @@ def call_compiled_before():
 """
 
 
-class Shop:
-    """A folder in which a program is recorded, built and served."""
+PROGRAMS = {"toy": TOY, "uncovered": UNCOVERED, "quack": QUACK, "flashinfer": FLASHINFER, "operators": OPERATORS}
+WITHOUT_DSL = ("toy", "quack", "flashinfer")
+WITH_DSL = ("toy", "cutlass_operators")
+MODULES = {"quack": "quack", "flashinfer": "flashinfer", "operators": "cutlass.operators"}
+TARGET = "sm_90a"
 
-    def __init__(self, folder: Path, program: str, library: str, *, path: Path | None = None) -> None:
-        self.folder, self.library = folder, library
-        self.program = folder / "program.py"
-        self.program.write_text(program + TAIL)
-        self.more = {"PYTHONPATH": str(path)} if path else {}
 
-    def run(self, *arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-        done = precast(kept_store(), *arguments, **self.more)
-        assert done.returncode == status, done.stdout + done.stderr
+@dataclass(frozen=True)
+class Served:
+    """Programs that were recorded and built together, and what each call then ended in."""
+
+    manifest: Path
+    cache: Path
+    said: str
+    without_dsl: dict[str, Any]
+    """Where the DSL is hidden."""
+    with_dsl: dict[str, Any]
+    """Where it may not compile."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """All programs are one run of each kind, since the libraries' imports take longer than all else."""
+    folder = tmp_path_factory.mktemp("attach")
+    env = {"PYTHONPATH": str(write_toy_library(folder / "site"))}
+    programs = {}
+    for name, text in PROGRAMS.items():
+        if find_spec("torch") and (name not in MODULES or find_spec(MODULES[name])):
+            programs[name] = folder / f"{name}_program.py"
+            programs[name].write_text(text)
+    (folder / "recorded.py").write_text(RECORDED)
+    manifest, cache = folder / "recorded.yaml", folder / "cache"
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        done = precast(kept_store(), *words, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
         return done
 
-    def record(self, target: str) -> Path:
-        manifest = self.folder / f"{target}.yaml"
-        self.run("record", "-t", target, "--library", self.library, "-o", manifest, "--", "python", self.program)
-        return manifest
+    named = [word for name in (*WITHOUT_DSL, WITH_DSL[-1]) for word in ("--library", name)]
+    recorded = run(
+        "record", "-t", TARGET, *named, "-o", manifest, "--", "python", folder / "recorded.py", *programs.values()
+    )
+    run("build", manifest, "-o", cache, "-j", 1)
+    checked = run("check", manifest, cache).stdout
+    assert "extra" not in checked, checked
 
-    def build(self, manifest: Path) -> Path:
-        cache = self.folder / "cache"
-        self.run("build", manifest, "-o", cache, "-j", 1)
-        return cache
-
-    def serve(self, target: str, dsl: str) -> dict[str, Any]:
-        """What each call ended in, where the DSL is ``hidden`` or ``forbidden`` to compile."""
-        environment = {**os.environ, **self.more, "PRECAST_CACHE_PATH": str(self.folder / "cache")}
-        command = [sys.executable, str(SERVE), target, self.library, dsl, str(self.program)]
+    def serve(libraries: tuple[str, ...], dsl: str, *names: str) -> dict[str, Any]:
+        environment = {**os.environ, **env, "PRECAST_CACHE_PATH": str(cache)}
+        called = [str(programs[name]) for name in names if name in programs]
+        command = [sys.executable, str(SERVE), TARGET, ",".join(libraries), dsl, *called]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
 
+    without_dsl = serve(WITHOUT_DSL, "hidden", "toy", "quack", "flashinfer")
+    with_dsl = serve(WITH_DSL, "forbidden", "toy", "operators")
+    return Served(manifest, cache, recorded.stderr, without_dsl, with_dsl)
 
-def launches(answer: dict[str, Any]) -> set[str]:
-    """The calls that came up to a launch."""
-    return {name for name, ended in answer["ended"].items() if NO_DEVICE in ended}
+
+def launches(answer: dict[str, Any], *, of: str) -> set[str]:
+    """The calls of a program that came up to a launch."""
+    own = set(re.findall(r"def (call_\w+)", PROGRAMS[of]))
+    return {name for name, ended in answer["ended"].items() if name in own and NO_DEVICE in ended}
 
 
 def needs(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
+    if find_spec(module) is None:
         pytest.skip(f"{module} is not installed")
 
 
-@pytest.mark.slow
-def test_what_a_compile_function_returns_is_served_as_it_was(tmp_path: Path) -> None:
+def test_what_a_compile_function_returns_is_served_as_it_was(served: Served) -> None:
     needs("torch")
-    shop = Shop(tmp_path, TOY, "toy", path=write_toy_library(tmp_path / "site"))
-    manifest = shop.record("sm_90a")
-    cache = shop.build(manifest)
-    checked = shop.run("check", manifest, cache).stdout
-    assert "extra" not in checked, checked
-
-    (native,) = Cache(cache).op(NATIVE).artifacts
+    (native,) = Cache(served.cache).op(NATIVE).artifacts
     assert native.provenance["native_call"] == {"by": 1.5}
     assert "p: pointer to float32, aligned to 16 bytes" in describe(NATIVE, native)
 
-    with_dsl = shop.serve("sm_90a", "forbidden")
-    native_calls = {"call_native", "call_native_smaller"}
-    assert launches(with_dsl) == {"call_alone", "call_pair", "call_closure", "call_twice", "call_both"} | native_calls
-    assert with_dsl["counts"]["toy_attached.kernels:compiled_closure"] == [1, 0]
-    assert with_dsl["counts"]["toy_attached.kernels:compiled_twice"] == [2, 0]
-    assert with_dsl["counts"]["toy_attached.native:compiled_native"] == [1, 0]  # its sizes and pointers are no key
+    counts = served.with_dsl["counts"]
+    both = {"call_alone", "call_pair", "call_twice", "call_native", "call_native_smaller"}
+    assert launches(served.with_dsl, of="toy") == both | {"call_closure", "call_both"}
+    assert counts["toy_attached.kernels:compiled_closure"] == [1, 0]
+    assert counts["toy_attached.kernels:compiled_twice"] == [2, 0]
+    assert counts["toy_attached.native:compiled_native"] == [1, 0]  # its sizes and pointers are no key
 
-    without = shop.serve("sm_90a", "hidden")
-    assert launches(without) == {"call_alone", "call_pair", "call_twice"} | native_calls
-    assert "the library wraps this kernel" in without["ended"]["call_closure"]
+    assert launches(served.without_dsl, of="toy") == both
+    assert "the library wraps this kernel" in served.without_dsl["ended"]["call_closure"]
 
 
-@pytest.mark.slow
-def test_cutlass_operators_are_served_up_to_the_launch(tmp_path: Path) -> None:
+def test_cutlass_operators_are_served_up_to_the_launch(served: Served) -> None:
     needs("cutlass.operators")
-    shop = Shop(tmp_path, OPERATORS, "cutlass_operators")
-    manifest = shop.record("sm_90a")
-    assert manifest.read_text().count("- compile") == 2  # two sizes are one key; a target that is named is another
-    shop.build(manifest)
-    answer = shop.serve("sm_90a", "forbidden")
-    assert len(launches(answer)) == 3, answer
-    (count,) = answer["counts"].values()
+    assert (
+        served.manifest.read_text().count("@cutlass_operators") == 2
+    )  # two sizes are one key; a target that is named is another
+    assert launches(served.with_dsl, of="operators") == {"call_run", "call_another_size", "call_compiled_before"}
+    (count,) = (count for name, count in served.with_dsl["counts"].items() if not name.startswith("toy_"))
     assert count == [2, 0]
 
 
-@pytest.mark.slow
-def test_what_no_seam_asks_for_is_reported_with_its_place(tmp_path: Path) -> None:
+def test_what_no_seam_asks_for_is_reported_with_its_place(served: Served) -> None:
     needs("torch")
-    shop = Shop(tmp_path, UNCOVERED, "toy", path=write_toy_library(tmp_path / "site"))
-    said = shop.run("record", "-t", "sm_90a", "--library", "toy", "-o", tmp_path / "m.yaml", "--", shop.program)
     tensor = "FakeTensor(Float32, gmem, 16, (?{div=4}), (1)), FakeStream"
     here = "toy_attached.without_seam"
-    assert sorted(line for line in said.stderr.splitlines() if line.startswith("not recorded")) == [
+    said = [line for line in served.said.splitlines() if line.startswith("not recorded") and ("toy_attached" in line)]
+    assert sorted(said) == [
         f"not recorded: __main__:call_uncovered: no seam tracks toy_attached.kernels:add_plain({tensor}): "
         "it is a function of the program itself: move it to a module of a package, and declare a library for it",
         f"not recorded: {here}:Live.build: no seam tracks a live {here}:Live({tensor}): "
@@ -245,31 +261,14 @@ def test_what_no_seam_asks_for_is_reported_with_its_place(tmp_path: Path) -> Non
         f"not recorded: {here}:of_tensor: no seam tracks toy_attached.kernels:add_plain({tensor}): "
         "it takes tensors, which cannot be a key: declare a seam at the function that has its plain values",
     ]
-    assert "1 kernel (toy 1)" in said.stdout
 
 
-@pytest.mark.slow
-def test_quacks_products_are_served_without_the_dsl(tmp_path: Path) -> None:
+def test_quacks_products_are_served_without_the_dsl(served: Served) -> None:
     needs("quack")
-    shop = Shop(tmp_path, QUACK, "quack")
-    shop.build(shop.record("sm_90a"))
-    answer = shop.serve("sm_90a", "hidden")
-    assert launches(answer) == {"call_gemm"}, answer
+    assert launches(served.without_dsl, of="quack") == {"call_gemm"}, served.without_dsl
 
 
-@pytest.mark.slow
-def test_flashinfers_norms_and_quantization_are_served_without_the_dsl(tmp_path: Path) -> None:
+def test_flashinfers_kernels_are_served_without_the_dsl(served: Served) -> None:
     needs("flashinfer")
-    shop = Shop(tmp_path, FLASHINFER, "flashinfer")
-    shop.build(shop.record("sm_100a"))
-    answer = shop.serve("sm_100a", "hidden")
-    assert launches(answer) == {"call_rmsnorm", "call_mxfp8_quantize"}, answer
-
-
-@pytest.mark.slow
-def test_flashinfers_delta_rule_is_served_from_the_mapping_that_its_functions_share(tmp_path: Path) -> None:
-    needs("flashinfer")
-    shop = Shop(tmp_path, DELTA_RULE, "flashinfer")
-    shop.build(shop.record("sm_90a"))
-    answer = shop.serve("sm_90a", "hidden")
-    assert launches(answer) == {"call_precompute"}, answer
+    expected = {"call_rmsnorm", "call_mxfp8_quantize", "call_delta_rule"}
+    assert launches(served.without_dsl, of="flashinfer") == expected, served.without_dsl

@@ -15,6 +15,7 @@ from precast.loader.resolve.cache import Cache
 from precast.publish.bundle import File, bundle, platform_of, platforms
 from precast.publish.errors import BundleError
 from tests.helpers.caches import Native, demo
+from tests.helpers.documentation.clean import with_pip
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -52,7 +53,7 @@ def test_it_installs_without_a_network(parts: tuple[Path, Path, str], tmp_path: 
     assert sys.version_info >= (3, 14) or "zstandard" in {f.name for f in files}
     assert not any("cutlass" in f.name or f.name == "torch" for f in files)
     assert f"PRECAST_PIN=demo={digest}" in (out / "README.txt").read_text()
-    subprocess.run([sys.executable, "-m", "venv", clean], check=True)
+    with_pip(clean)
     nowhere = {"PATH": os.environ["PATH"], "PYTHON": str(clean / "bin" / "python"), "HOME": str(tmp_path)}
     nowhere |= dict.fromkeys(("http_proxy", "https_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(["sh", out / "install.sh", "-q"], env=nowhere, capture_output=True, text=True, check=False)

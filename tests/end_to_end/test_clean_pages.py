@@ -38,7 +38,6 @@ EXTRAS = {
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",
     "measure/README.md": "torch,emulate,export",
-    "native/README.md": "native",
     "publish/README.md": "sign",
 }
 """The extra that a page names, where its commands need one."""
@@ -85,8 +84,17 @@ NOT_RUN = {
         "precast build docs/upstream", "PYTHONPATH=docs/upstream", "precast verify .work/report",
     ],
     "tests/build/scaffold/test_recipe.py runs it": ["bash ci/recipe"],
+    "tests/cli/make/test_project_commands.py runs it in a project": ["precast verify --emulate"],
 }  # fmt: skip
 """The starts of lines, by the reason why they are not run here."""
+RUN_ONCE = {
+    "precast reproduce ": "docs/ci.md",
+    "precast verify cache --emulate": "docs/emulation.md",
+    "precast verify CACHE --emulate": "docs/emulation.md",
+    "precast native ": "docs/native.md",
+    "precast build examples/native.yaml": "docs/native.md",
+}
+"""The starts of lines that take seconds and stand on several pages, by the page on which they are run."""
 NEEDS_GPU = ("precast verify ", "precast bench", "precast tune measure")
 ONE_VARIANT = "'s/, sm_100a//; s/, float32//; s/, 128//'"
 """Leaves one of the eight variants that ``precast init`` and ``precast new`` list: the tutorial builds all of them."""
@@ -116,8 +124,11 @@ def typed(page: str) -> list[str]:
     return [line for block in typed_blocks(page) for line in block]
 
 
-def reason(line: str) -> str:
-    """Why a line is not run here; empty if it is."""
+def reason(page: str, line: str) -> str:
+    """Why a line of a page is not run here; empty if it is."""
+    for start, other in RUN_ONCE.items():
+        if line.strip().startswith(start) and page != other:
+            return f"{other} has the same"
     return next((why for why, starts in NOT_RUN.items() if line.strip().startswith(tuple(starts))), "")
 
 
@@ -233,7 +244,7 @@ def command(line: str, key: str) -> Command:
 
 UNTRIED = ("docs/reference/cli.md",)
 """Pages whose commands have not all been seen to end well here yet. PRECAST_ALL_PAGES=1 runs them, too."""
-PAGES_TO_RUN = [page for page in PAGES if page not in WALKED and any(not reason(line) for line in typed(page))]
+PAGES_TO_RUN = [page for page in PAGES if page not in WALKED and any(not reason(page, line) for line in typed(page))]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES_TO_RUN if p not in UNTRIED or "PRECAST_ALL_PAGES" in os.environ])
@@ -246,7 +257,7 @@ def test_the_commands_of_a_page(page: str, environment: Bin, folder: Path) -> No
     key = key_in(folder)
     lines = []
     for block in typed_blocks(page):
-        run = [command(line, key) for line in block if not reason(line)]
+        run = [command(line, key) for line in block if not reason(page, line)]
         lines += [Command(f"cd '{folder}' && {one.line}") for one in run[:1]] + run[1:]
     follow(page, list(lines), folder, env)
     print(f"{page}: {len(lines)} commands")
@@ -263,7 +274,7 @@ def test_the_other_commands(environment: Bin, folder: Path, built: dict[str, Pat
 
 
 def test_every_command_is_run() -> None:
-    lines = [line for page in PAGES for line in typed(page) if page in WALKED or not reason(line)] + MORE
+    lines = [line for page in PAGES for line in typed(page) if page in WALKED or not reason(page, line)] + MORE
     words = [
         match[1].split() for line in lines if (match := re.search(r"\bprecast ([a-z].*)", line.partition(" #")[0]))
     ]
@@ -274,7 +285,7 @@ def test_every_command_is_run() -> None:
 
 def test_no_reason_is_stale() -> None:
     lines = [line.strip() for page in PAGES for line in typed(page)]
-    starts = [start for starts in NOT_RUN.values() for start in starts]
+    starts = [start for starts in (*NOT_RUN.values(), RUN_ONCE) for start in starts]
     assert not [start for start in starts if not any(line.startswith(start) for line in lines)]
     assert not [page for page in EXTRAS if page not in PAGES_TO_RUN]
 

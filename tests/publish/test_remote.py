@@ -30,6 +30,7 @@ from precast.publish.remote import Patience, Remote
 from tests.helpers.builds import tree
 from tests.helpers.builds import write_package as write
 from tests.helpers.forks.forked_process import run
+from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 
@@ -64,35 +65,47 @@ class Server:
         )  # fmt: skip
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def _started(log: Path) -> Server:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with (tmp_path / "moto.log").open("wb") as log:
+    with log.open("wb") as file:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        process = subprocess.Popen(command, stdout=file, stderr=file)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            break
+        except OSError:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
     made = Server(process, port)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "moto.log").read_text()
-                time.sleep(0.1)
-        made.files().mkdir(BUCKET)
-        yield made
-    finally:
-        process.kill()
-        process.wait()
+    made.files().mkdir(BUCKET)
+    return made
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[Server]]:
+    made: list[Server] = []
+    yield made
+    for one in made:
+        one.process.kill()
+        one.process.wait()
+
+
+@pytest.fixture
+def server(servers: list[Server], tmp_path: Path) -> Server:
+    """A server: that of the test before, unless it was stopped."""
+    if not servers or servers[-1].process.poll() is not None:
+        servers.append(_started(tmp_path / "moto.log"))
+    return servers[-1]
 
 
 def build(
     manifest: Path, cache: Path, store: Path, url: str, env: dict[str, str], *more: object
 ) -> subprocess.CompletedProcess[str]:
-    words = ["build", manifest, "-o", cache, "--store", store, "-j", 1, "--remote-cache", url, *more]
+    words = ["build", manifest, "-o", cache, "--store", new_store(store), "-j", 1, "--remote-cache", url, *more]
     return run(words, {**os.environ, **env})
 
 
@@ -127,7 +140,7 @@ def test_a_machine_that_built_before_fills_the_remote(server: Server, tmp_path: 
     """Whether it has still something to compile, or nothing to do at all; and nothing to do costs no more without."""
     url, manifest = f"s3://{BUCKET}/late", write(tmp_path, "1, 2")
     assert build(manifest, tmp_path / "c1", tmp_path / "s1", "", server.env).returncode == 0
-    assert not server.files().find(BUCKET)
+    assert not server.files().exists(url)
     idle = build(manifest, tmp_path / "c1", tmp_path / "s1", url, server.env)
     assert "0 variants built, 2 reused" in idle.stdout and "warning" not in idle.stderr, idle.stderr
     sent = {path: server.files().modified(path) for path in server.files().find(url)}
@@ -148,7 +161,7 @@ def test_a_machine_that_built_before_fills_the_remote(server: Server, tmp_path: 
 @pytest.mark.slow
 def test_a_server_that_stops_in_the_middle_costs_a_warning(server: Server, tmp_path: Path) -> None:
     manifest = write(tmp_path, ", ".join(map(str, range(10, 16))))  # the last is built long after the first is told
-    words = ["build", manifest, "-o", tmp_path / "c", "--store", tmp_path / "s", "-j", 1]
+    words = ["build", manifest, "-o", tmp_path / "c", "--store", new_store(tmp_path / "s"), "-j", 1]
     command = [sys.executable, "-m", "precast.cli.main", *map(str, words), "--remote-cache", f"s3://{BUCKET}/x"]
     running = subprocess.Popen(
         command, env={**os.environ, **server.env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

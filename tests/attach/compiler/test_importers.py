@@ -129,6 +129,33 @@ else: raise AssertionError
 """)
 
 
+def test_a_library_makes_options_at_its_import_and_what_cannot_be_imported_is_printed_once(tmp_path: Path) -> None:
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "__init__.py").write_text("""
+try: import acme.fused
+except ImportError: pass
+try: import acme.fused
+except ImportError: pass
+""")
+    (tmp_path / "acme" / "fused.py").write_text("import acme.state\n")
+    (tmp_path / "acme" / "state.py").write_text("""
+from cutlass import cute
+options = (cute.EnableTVMFFI(True), cute.GenerateLineInfo(True), cute.OptLevel(3), cute.KeepPTX())
+assert [option.value for option in options] == [True, True, 3, True]
+cute.size(1, 2)
+""")
+    printed = without_dsl(f"""
+import io
+sys.path.insert(0, {str(tmp_path)!r})
+attach([Library(name="acme", distribution="acme", package="acme", seams=())], without_compiler=True)
+out, sys.stderr = sys.stderr, io.StringIO()
+import acme
+print(sys.stderr.getvalue())
+""")
+    assert printed.startswith("precast: acme.state is not imported: cutlass.cute.size was called. The library may take")
+    assert printed.count("precast:") == 1
+
+
 def test_a_module_that_names_no_dsl_has_the_built_in_names_of_all_modules(tmp_path: Path) -> None:
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "plain.py").write_text("")
@@ -199,6 +226,7 @@ def test_inductor_compiles_and_torch_is_told_no_after_the_attached_libraries_are
         f"""
 attached = attach(["quack", "flash_attention", "flashinfer"], mode="frozen", without_compiler=True)
 import quack, flash_attn.cute.interface as attention, flashinfer.norm, flashinfer.norm.kernels.rmsnorm as rmsnorm
+import flashinfer.gdn_kernels.gdn_decode_bf16_state
 import quack.gemm_interface, torch
 {INDUCTOR}
 {TORCH}

@@ -89,7 +89,16 @@ def test_two_values_never_have_one_form(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(1, True), (1, 1.0), ("1", 1), ((1,), [1]), (Level.LOW, 1), (None, "null"), ("$ref:json:dumps", pytest)],
+    [
+        (0.0, -0.0),
+        (1, True),
+        (1, 1.0),
+        ("1", 1),
+        ((1,), [1]),
+        (Level.LOW, 1),
+        (None, "null"),
+        ("$ref:json:dumps", pytest),
+    ],
 )
 def test_what_python_calls_equal_is_kept_apart(one: Any, other: Any) -> None:
     if other is pytest:
@@ -165,6 +174,8 @@ def test_what_is_equal_or_alike_and_compiles_to_another_kernel_is_another_key() 
     nan, negative = (math.copysign(math.nan, sign) for sign in (1, -1))
     assert (encode(nan), encode(negative)) == ("$float:nan", "$float:-nan")
     assert math.copysign(1, decode("$float:-nan")) == -1
+    assert (encode(0.0), encode(-0.0)) == (0.0, "$float:-0.0")  # the config of a key has one zero
+    assert math.copysign(1, decode("$float:-0.0")) == -1
     (own,) = struct.unpack("d", struct.pack("Q", 0x7FF8_0000_0000_0001))
     with pytest.raises(UnknownKey, match="a NaN with bits of its own"):
         encode(own)

@@ -12,8 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.builds import command, environment, events, manifest, module, precast, tree
+from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
+
+
+@pytest.fixture(autouse=True)
+def stores(tmp_path: Path) -> None:
+    for name in ("a", "b0", "b1", "store"):
+        new_store(tmp_path / name)
+
 
 SHARED = "def number():\n    return 100\n"
 # One changes what the other uses: when it is imported, when it is called, and in a class.

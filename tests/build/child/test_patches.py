@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.builds import events, manifest, module, precast, tree
+from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
+
+
+@pytest.fixture(autouse=True)
+def stores(tmp_path: Path) -> None:
+    for name in ("plain", "importing", "lazy", "store", "store0", "store1"):
+        new_store(tmp_path / name)
+
 
 # As quack does: it adds what kernels then use, and it changes what others use.
 LIBRARY = """

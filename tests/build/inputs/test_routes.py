@@ -56,7 +56,9 @@ def memo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, memo: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Without a compiler, which no route reads: it has thousands of files, and each state would look at all of them."""
     made = Project(tmp_path, memo)
+    monkeypatch.setattr("precast.build.inputs.closure._COMPILER", ())
     monkeypatch.setattr(sys, "path", [*sys.path, str(made.site)])
     return made
 
@@ -70,9 +72,9 @@ def states(route: Route, project: Project, server: Server) -> tuple[dict[str, st
     """The replies in both states of the thing, and whether the inputs differ between them."""
     project.write({"kernel.py": route.code})
     route.before(project)
-    first, then = project.run(server), project.inputs()
+    first, then = project.run_with_inputs(server)
     route.after(project)
-    second, now = project.run(server), project.inputs()
+    second, now = project.run_with_inputs(server)
     return first, second, then != now
 
 

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from precast.build.compile.outcome import Compiled, outcome_of, request_for
-from precast.build.compile.worker import Worker
-from precast.build.errors import Location, PlanError
-from precast.build.gpu.profile import Profiles
-from precast.build.ipc.message import Message
+from precast.build.errors import PlanError
 from precast.build.link import elf
-from precast.build.link.device_code import read_cubins
 from precast.build.link.toolchain import Toolchain, find_toolchain
-from precast.build.plan.variant import Variant
 from precast.build.rehearsal import fit, recorder
 from precast.build.rehearsal.calls import Caller
 from precast.build.rehearsal.derive import derive
 from precast.build.rehearsal.draw import Draw
 from precast.build.rehearsal.recorder import Recorded, Recorder
-from precast.kernels.authoring.registry import find
+from precast.kernels.authoring.declare import declaration_of
+from precast.kernels.authoring.registry import find, load
 from precast.kernels.own.elementwise.forms import tile_of
 from precast.kernels.own.rows import split_of
 from precast.loader.contract.format.config import Value
 from precast.loader.contract.format.program.call_leaves import DrawnTensor, leaves_of
 from precast.loader.contract.format.program.host_program import HostProgram
 from precast.loader.contract.format.signature import Signature
-from precast.loader.contract.format.target import Target
 from tests.helpers.gpu.signature_check import bind
+from tests.helpers.kernels.kept_builds import products
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
-TARGET = Target.parse("sm_90a")
+pytestmark = pytest.mark.slow
 CONFIGS: list[tuple[str, dict[str, Value]]] = [
     ("scale", {"dtype": "bfloat16", "rank": 1, "threads": 128, "unroll": 4}),
     ("rmsnorm", {"dtype": "bfloat16", "hidden": 128, "threads": 128}),
@@ -70,13 +65,13 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made() -> list[Made]:
-    return _all(CONFIGS)
+def made(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
+    return _all(CONFIGS, tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")
-def harder() -> list[Made]:
-    return _all(DERIVED)
+def harder(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
+    return _all(DERIVED, tmp_path_factory.mktemp("harder"))
 
 
 @pytest.fixture(scope="module")
@@ -84,34 +79,23 @@ def programs(harder: list[Made]) -> list[HostProgram]:
     return [one.derive() for one in harder]
 
 
-def _all(configs: list[tuple[str, dict[str, Value]]], target: Target = TARGET) -> list[Made]:
-    toolchain = find_toolchain()
-    variants = [
-        Variant(
-            op=op, source=str(find(op)), config=config, target=target,
-            location=Location("here", 1, 1),
-        )
-        for op, config in configs
-    ]  # fmt: skip
-    return [_made(toolchain, outcome) for outcome in _compile(variants)]
+def _all(configs: list[tuple[str, dict[str, Value]]], folder: Path, target: str = "sm_90a") -> list[Made]:
+    """The objects of these variants, each compiled once for all tests and runs."""
+    entries = []
+    for op, config in configs:
+        tuned = {key.name for key in declaration_of(load(find(op))).keys if key.tuned}
+        rows = {name: [list(value) if isinstance(value, tuple) else value] for name, value in config.items()}
+        split = [{name: row for name, row in rows.items() if (name in tuned) == of} for of in (False, True)]
+        entries.append({"kernel": op, "config": split[0], "tuned": split[1]})
+    manifest = folder / "these.yaml"
+    manifest.write_text(json.dumps({"version": 1, "name": "these", "targets": [target], "kernels": entries}))
+    toolchain, objects = find_toolchain(), list(products(manifest))
 
+    def made(op: str, config: dict[str, Value]) -> Made:
+        (one,) = (p for v, p in objects if v.op == op and {**v.config, **config} == v.config)
+        return Made(toolchain, one.obj, one.symbol, one.signature, one.cubins)
 
-def _compile(variants: list[Variant]) -> Iterator[Any]:
-    target = variants[0].target
-    worker = Worker(target, {}, (), Profiles().of(target))
-    try:
-        for variant in variants:
-            worker.send(Message(request_for(variant, 120)))
-            yield outcome_of(variant, worker.receive(300), worker.output)
-    finally:
-        worker.close()
-
-
-def _made(toolchain: Toolchain, outcome: Any) -> Made:
-    assert isinstance(outcome, Compiled), outcome
-    (one,) = outcome.objects
-    cubins = tuple(c.code for c in read_cubins(toolchain, one.code))
-    return Made(toolchain, one.code, one.symbol, one.signature, cubins)
+    return [made(op, config) for op, config in configs]
 
 
 def blocks(op: str, config: dict[str, Value], sizes: Mapping[str, int]) -> int:
@@ -134,8 +118,8 @@ def test_the_launches_of_our_kernels_are_derived(made: list[Made]) -> None:
             assert launch.grid == (blocks(op, config, leaves), 1, 1)
 
 
-def test_before_sm_90_no_launch_overlaps_another() -> None:
-    (one,) = _all(CONFIGS[:1], Target.parse("sm_80"))
+def test_before_sm_90_no_launch_overlaps_another(tmp_path: Path) -> None:
+    (one,) = _all(CONFIGS[:1], tmp_path, "sm_80")
     assert [step.overlap for step in one.derive().steps] == [False]
 
 

@@ -19,7 +19,8 @@ from precast.build.scaffold.scaffold import new_ci
 from precast.cli import main
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
-from tests.helpers.cluster.dask_cluster import DaskCluster
+from tests.helpers.documentation.clean import programs
+from tests.helpers.kernels.kept_builds import new_store
 
 MANIFEST = """\
 version: 1
@@ -40,7 +41,8 @@ def recipe(tmp_path: Path, no_torch: str) -> Recipe:
     (tmp_path / "tiny.yaml").write_text(MANIFEST)
     new_ci("tiny").write(tmp_path)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PIP_INDEX_URL") if name in os.environ}
-    basic = {"PYTHON": sys.executable, "PRECAST_STORE": str(tmp_path / "store"), "PYTHONPATH": no_torch}
+    python = programs(tmp_path / "bin", Path(sys.executable)) / "python3"
+    basic = {"PYTHON": str(python), "PRECAST_STORE": str(new_store(tmp_path / "store")), "PYTHONPATH": no_torch}
 
     def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", "ci/recipe", *words]
@@ -124,19 +126,15 @@ def test_everything_up_to_the_wheel_and_to_an_index(recipe: Recipe, tmp_path: Pa
     assert "2 of 4 artifacts present" in merged.stdout + merged.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("without_torch")
-def test_a_cluster_builds_the_same(recipe: Recipe, tmp_path: Path) -> None:
-    (tmp_path / "cluster").mkdir()
-    cluster = DaskCluster(tmp_path / "cluster")
-    try:
-        cluster.worker("one")
-        built = recipe("cluster", cluster.address)
-    finally:
-        cluster.end()
-    assert built.returncode == 0, built.stderr
-    merged = recipe("merge")
-    assert merged.returncode == 0 and "4 of 4 artifacts present" in merged.stdout, merged.stderr
+def test_a_cluster_builds_all_variants(recipe: Recipe, tmp_path: Path) -> None:
+    """By the command that tests/build/compile/test_cluster.py runs on a cluster: here a program writes it down."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nprintf "%s " "$@" > {tmp_path}/words\n')
+    python.chmod(0o755)
+    assert recipe("cluster", "tcp://there:8786", PYTHON=str(python)).returncode == 0
+    parts = f"ci-work/parts/{os.uname().machine}-cluster"
+    words = f"-m precast.cli.main build tiny.yaml -o {parts} --executor dask --scheduler tcp://there:8786"
+    assert (tmp_path / "words").read_text().strip() == words
 
 
 def test_without_a_manifest_the_workflow_has_the_usual_targets() -> None:

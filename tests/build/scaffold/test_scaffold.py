@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precast.build.errors import OutputError
+from precast.build.plan.planner import plan_of_files
 from precast.build.scaffold.scaffold import LIBRARIES, new_attached, new_kernel
+from precast.build.store.store import Store
 from precast.cli import main
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import FunctionRef, load
@@ -19,6 +20,8 @@ from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
+from tests.helpers.builds import kept_store
+from tests.helpers.kernels.kept_builds import new_store
 
 
 def run(*words: object) -> int:
@@ -35,7 +38,7 @@ def test_a_new_kernel_builds_at_once(
     told = capsys.readouterr().out
     assert f"cd {tmp_path / 'mine'}\n  precast plan swish.yaml" in told
     manifest, cache = tmp_path / "mine" / "swish.yaml", tmp_path / "cache"
-    assert run("build", manifest, "-o", cache, "-t", "sm_90a", "--store", tmp_path / "store") == 0
+    assert run("build", manifest, "-o", cache, "-t", "sm_90a", "--store", kept_store()) == 0
     found = Cache(cache).op("mine.swish")
     configs = [(a.config["threads"], a.config["dtype"]) for a in found.artifacts]
     assert sorted(configs) == [(threads, dtype) for threads in (128, 256) for dtype in ("bfloat16", "float32")]
@@ -72,14 +75,11 @@ def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", sorted({*LIBRARIES} - {"quack"}))  # docs/attach.md, which is run, has quack's
-def test_a_warm_up_asks_its_library_for_kernels(
-    library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_warm_up_asks_its_library_for_kernels(library: str, tmp_path: Path) -> None:
     assert run("new", "server", "--attach", library, "-o", tmp_path) == 0
-    capsys.readouterr()
-    assert run("plan", tmp_path / "server.yaml", "-t", "sm_90a", "--json") == 0
-    variants = json.loads(capsys.readouterr().out)["variants"]
-    assert variants and all(one["op"].startswith(f"attach.{library}") for one in variants)
+    notes = Store(new_store(tmp_path / "store")).notes
+    variants = plan_of_files([tmp_path / "server.yaml"], targets=["sm_90a"], notes=notes).variants
+    assert variants and all(one.op.startswith(f"attach.{library}") for one in variants)
 
 
 def test_what_is_there_is_not_touched(tmp_path: Path) -> None:
@@ -102,6 +102,7 @@ def test_an_unknown_library_is_refused_with_the_nearest() -> None:
         new_attached("quak", "server")
 
 
+@settings(max_examples=20)
 @given(st.from_regex(r"[a-z][a-z0-9_]{0,30}", fullmatch=True))
 def test_any_name_gives_python_that_compiles(name: str) -> None:
     try:

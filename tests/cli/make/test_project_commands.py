@@ -14,6 +14,7 @@ import pytest
 from precast.emulator.interpreter_library import default_folder
 from tests.helpers.builds import command, environment, precast
 from tests.helpers.forks.forked_process import run
+from tests.helpers.kernels.kept_builds import new_store
 
 
 def go(folder: Path, *words: object, status: int = 0, **env: str) -> str:
@@ -102,7 +103,7 @@ def test_a_watch_builds_again_after_each_change_and_survives_a_mistake(folder: P
     assert precast(folder.parent / "store", "init", folder, "--name", "norm", "--no-ci").returncode == 0
     one_variant(folder / "norm.yaml")
     log, device, manifest = folder.parent / "log", folder / "norm_device.py", folder / "norm.yaml"
-    env = environment(folder.parent / "store", PYTHONPATH=no_torch)
+    env = environment(new_store(folder.parent / "store"), PYTHONPATH=no_torch)
     with log.open("w") as out, (folder.parent / "err").open("w") as err:
         watching = subprocess.Popen(command("build", "--watch"), cwd=folder, env=env, stdout=out, stderr=err)
     try:

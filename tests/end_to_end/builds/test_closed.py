@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.builds import events, manifest, module, precast, tree
+from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 
@@ -24,6 +25,12 @@ KERNELS = {
     "@kernel(op='user.supporting')\ndef supporting(n: int):\n    return compile_add(n)\n",
 }
 DECLARED = "{files: [tile.txt, tiles.py, most.txt], variables: ACME_TILE, programs: git}"  # for all kernels
+
+
+@pytest.fixture(autouse=True)
+def stores(tmp_path: Path) -> None:
+    for name in ("store", "again", "other"):
+        new_store(tmp_path / name)
 
 
 def write(folder: Path, *names: str) -> dict[str, list[int]]:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.helpers.builds import events, manifest, module, precast, tree
 from tests.helpers.inputs.random_package import RandomPackage
+from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 
@@ -69,7 +70,7 @@ class Project:
         (self.folder / name).write_text(text)
 
     def precast(self, store: str, *arguments: object) -> Any:
-        done = precast(self.folder / store, *arguments, HOME=str(self.home))
+        done = precast(new_store(self.folder / store), *arguments, HOME=str(self.home))
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -149,6 +150,7 @@ def test_after_edits_the_cache_is_what_a_build_from_scratch_makes(tmp_path: Path
         done = precast(tmp_path / store, *arguments)
         assert done.returncode == 0, (done.stdout, done.stderr)
 
+    new_store(tmp_path / "store")  # that of a build from scratch knows nothing
     run("store", "build", package.manifest, "-o", cache, "-j", 1)
     for edits in (*ROUNDS, *drawn):
         for kind in edits:

@@ -1,8 +1,10 @@
-"""Builds in other surroundings: none of them changes a byte of a cache."""
+"""Builds in other surroundings: none of them changes a byte of a cache.
+
+Packages that patch the compiler are another test: ``tests/build/child/test_patches.py``.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -12,7 +14,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial, reduce
 from operator import or_
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ CHOSEN = EACH if os.environ.get("PRECAST_SURROUNDINGS") == "each" else TOGETHER
 assert sorted(name for names in TOGETHER for name in names) == sorted(SURROUNDINGS)
 
 
-def project(folder: Path, *, backwards: bool = False, more: str = "") -> Path:
+def project(folder: Path, *, backwards: bool = False) -> Path:
     """The user's modules, and a manifest of two ops for two targets."""
     folder.mkdir(parents=True)
     for name, text in FILES.items():
@@ -146,13 +147,13 @@ def project(folder: Path, *, backwards: bool = False, more: str = "") -> Path:
     )
     path = folder / "mine.yaml"
     targets = ", ".join(("sm_90a", "sm_100a")[::turn])
-    path.write_text(f"version: 1\nname: mine\ntargets: [{targets}]\npath: .\nkernels:\n{entries}{more}")
+    path.write_text(f"version: 1\nname: mine\ntargets: [{targets}]\npath: .\nkernels:\n{entries}")
     return path
 
 
-def build(folder: Path, one: Surroundings, *words: str, more: str = "") -> Path:
-    """Build from scratch, as a process that is started as usual, with further words; the cache."""
-    manifest = project(folder / one.place, backwards=one.backwards, more=more)
+def build(folder: Path, one: Surroundings) -> Path:
+    """Build from scratch, as a process that is started as usual; the cache."""
+    manifest = project(folder / one.place, backwards=one.backwards)
     for name in ("home", "temporary", "further", "deeper"):
         (folder / name).mkdir(exist_ok=True)
     (folder / "further" / "unrelated.py").write_text("x = 1\n")
@@ -167,7 +168,7 @@ def build(folder: Path, one: Surroundings, *words: str, more: str = "") -> Path:
             step()
 
     done = subprocess.run(
-        [*one.through, *command("build", manifest, "-o", cache, "-j", one.jobs, *words)],
+        [*one.through, *command("build", manifest, "-o", cache, "-j", one.jobs)],
         env=environment(folder / "store", **variables),
         cwd=folder / one.folder,
         preexec_fn=prepare,
@@ -203,25 +204,3 @@ def test_the_cache_has_the_same_bytes(names: tuple[str, ...], usual: Path, tmp_p
     files, expected = tree(build(tmp_path, one)), tree(usual)
     assert files.keys() == expected.keys()
     assert [name for name in files if files[name] != expected[name]] == []
-
-
-def artifacts(cache: Path, op: str) -> list[dict[str, Any]]:
-    """What the index has of an op for sm_90a, without how its blobs are stored: their dictionary is that of all."""
-    (path,) = cache.glob(f"ops/{op}.json")
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["artifacts"]
-    own = [row for row in rows if row["target"] == "sm_90a"]
-    return [{**row, "blob": {name: row["blob"][name] for name in ("sha256", "size")}} for row in own]
-
-
-def test_beside_quack_which_patches_the_compiler(usual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("quack")
-    monkeypatch.delenv("PYTHONPATH", raising=False)  # quack needs torch, which the other tests of this file hide
-    quack = (
-        '  - compile: "quack.softmax:Softmax.compile"\n    op: quack.softmax\n'
-        '    env: {QUACK_CACHE_ENABLED: "0"}\n'
-        "    config: {dtype: cutlass.BFloat16, out_dtype: cutlass.BFloat16, N: 1024}\n"
-    )
-    beside = build(tmp_path / "beside", Surroundings(jobs=1, backwards=True), "-t", "sm_90a", more=quack)
-    assert (beside / "ops" / "quack.softmax.json").is_file()
-    for op in OPS:
-        assert artifacts(beside, f"user.{op}") == artifacts(usual, f"user.{op}")

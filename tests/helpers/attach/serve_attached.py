@@ -1,8 +1,8 @@
 """A program of its own: calls a library's front end, attached, on tensors without memory, up to each launch.
 
-``python serve_attached.py TARGET LIBRARY[,...] hidden|forbidden PROGRAM``. ``PROGRAM`` is a Python file whose functions
-``call_...`` are called one by one. The DSL is hidden, or is there and may not compile. A line of JSON says what each
-call ended in, and what was served.
+``python serve_attached.py TARGET LIBRARY[,...] hidden|forbidden PROGRAM ...``. A program is a Python file whose
+functions ``call_...`` are called one by one. The DSL is hidden, or is there and may not compile. A line of JSON says
+what each call ended in, and what was served.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def outcome(call: Any) -> str:
 
 
 def main() -> None:
-    target, library, dsl, program = sys.argv[1:]
+    target, library, dsl, *programs = sys.argv[1:]
     profile = profile_of(Target.parse(target))
     install_fake_gpu(FactRecorder(**profile.to_json()))
     if dsl == "hidden":
@@ -58,7 +58,8 @@ def main() -> None:
         if one.without_gpu is not None:
             one.without_gpu()
     with without_memory(), TensorValues(), own_operators():
-        calls = {name: f for name, f in runpy.run_path(program).items() if name.startswith("call_")}
+        names = {name: value for program in programs for name, value in runpy.run_path(program).items()}
+        calls = {name: f for name, f in names.items() if name.startswith("call_")}
         ended = {name: outcome(call) for name, call in calls.items()}
     counts = {one.function: [one.hits, one.misses] for one in attached.counts()}
     print(json.dumps({"ended": ended, "counts": counts}))

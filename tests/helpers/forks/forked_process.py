@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import BinaryIO
 
 from precast.build.ipc import child_process
+from precast.loader.contract.import_hook import after_import
 from tests.helpers.forks.server import COMPILER, Request
 
 _SERVER = Path(__file__).parent / "server.py"
@@ -42,6 +43,7 @@ _FORKED = {  # what is imported before each of them is forked
         (COMPILER,),
     ),
     "precast.attach.builder.child.program_main": (COMPILER, "torch"),
+    "precast.attach.builder.child.record_main": (COMPILER, "torch"),
     "precast.measure.child.emulation.emulator_main": ("torch", "precast.measure.child.emulation.emulator_main"),
     "precast.measure.child.on_gpu.launch_main": ("torch", "precast.measure.child.on_gpu.launch_main"),
 }
@@ -145,12 +147,37 @@ def _finish(
 
 
 def fork_children() -> None:
-    """From now on, this process forks the child processes of a build, and compiles each variant once if that is set."""
+    """From now on, this process forks the child processes of a build and the programs that it records, and compiles
+    each variant once if that is set."""
     child_process.start_process = start_child  # type: ignore[assignment]
     if ONCE in os.environ:
         from precast.build import build_run
 
         build_run.sampled = lambda variants: frozenset()  # type: ignore[assignment]
+    after_import({"precast.attach.builder.recorded_run": _fork_programs})
+
+
+def _fork_programs(recorded_run: ModuleType) -> None:
+    run_to_end = recorded_run.run_to_end
+
+    def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+        module, *arguments = command[2:]
+        if module not in _FORKED:
+            return int(run_to_end(command, environment))
+        request = Request(
+            call=f"{module}:main",
+            arguments=tuple(arguments),
+            environment=dict(os.environ if environment is None else environment),
+            folder=os.getcwd(),
+            descriptors=(0, 1, 2),
+            new_session=False,
+        )
+        try:
+            return ForkedProcess(request, (0, 1, 2), _FORKED[module]).wait()
+        except NotServed:
+            return int(run_to_end(command, environment))
+
+    vars(recorded_run)["run_to_end"] = run
 
 
 def start_child(
@@ -196,7 +223,8 @@ def _home() -> str:
 def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket.socket:
     """A connection to the server of an environment.
 
-    The second request for an environment starts it: a server has no use where there is only one.
+    The first request for an environment starts it; the second, where it imports torch: that takes longer than what is
+    forked, so that such a server has no use where there is only one.
     """
     folder, _, owner = _home().rpartition(":")
     own = {name: value for name, value in environment.items() if _is_early(name, COMPILER in modules)}
@@ -209,7 +237,7 @@ def _connected(environment: Mapping[str, str], modules: Sequence[str]) -> socket
     with open(path.with_suffix(".lock"), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         requested = path.with_suffix(".requested")
-        if not requested.exists():
+        if "torch" in modules and not requested.exists():
             requested.touch()
             raise NotServed
         connection = socket.socket(socket.AF_UNIX)

@@ -135,9 +135,9 @@ class Project:
         """The values of inputs at this moment."""
         return InputAnswers(Roots([self.search], [*filter(None, sys.path), str(self.site)]), self.memo)
 
-    def closure(self) -> Closure:
+    def closure(self, closures: Closures | None = None) -> Closure:
         """What ``kernel.py`` may read."""
-        closures = self.closures()
+        closures = closures or self.closures()
         names = declared_names(self.declared, closures.answers.roots)
         return closures.of([Reads(source="kernel:build", declared=names)])
 
@@ -147,8 +147,17 @@ class Project:
 
     def run(self, server: Server, *, again: bool = False, by: str = "") -> dict[str, Any]:
         """Import the kernel in a closed process."""
+        return self._ask(server, self.closure(), again=again, by=by)
+
+    def run_with_inputs(self, server: Server) -> tuple[dict[str, Any], Inputs]:
+        """The same, and then the inputs, by one reading of what is installed."""
+        closures = self.closures()
+        closure = self.closure(closures)
+        return self._ask(server, closure), Inputs.of(closures.answers.answers(closure.names))
+
+    def _ask(self, server: Server, closure: Closure, *, again: bool = False, by: str = "") -> dict[str, Any]:
         places = {"search": str(self.search), "site": str(self.site)}
-        return server.ask({**places, "closure": self.closure().to_json(), "again": again, "by": by})
+        return server.ask({**places, "closure": closure.to_json(), "again": again, "by": by})
 
 
 def _recorded(text: str) -> str:

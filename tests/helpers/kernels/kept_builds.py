@@ -15,6 +15,10 @@ from precast.build.link.device_code import Cubin, cubins_in
 from precast.build.link.toolchain import find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of_files
+from precast.build.plan.variant import Variant
+from precast.build.store.key import variant_key
+from precast.build.store.lookup import Lookup
+from precast.build.store.record import Product
 from precast.build.store.store import Store
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.target import Target
@@ -27,6 +31,17 @@ def kept_notes() -> Memo:
     return Store(kept_store()).notes
 
 
+def new_store(folder: Path) -> Path:
+    """An empty store that knows what is installed: no more is kept of what tests build into it."""
+    for kind in ("distributions", "owners", "reached"):
+        known = kept_store() / "notes" / kind
+        known.mkdir(parents=True, exist_ok=True)
+        (folder / "notes").mkdir(parents=True, exist_ok=True)
+        if not (folder / "notes" / kind).exists():
+            (folder / "notes" / kind).symlink_to(known)
+    return folder
+
+
 def planned(manifest: Path) -> Plan:
     """The plan of a manifest."""
     return plan_of_files([manifest], notes=kept_notes())
@@ -36,6 +51,18 @@ def worker_for(target: str, search: Sequence[Path]) -> Worker:
     """A worker for a target, which imports modules from these folders first."""
     parsed = Target.parse(target)
     return Worker(parsed, {}, search, Profiles().of(parsed), closures=Closures.here(search, kept_notes()))
+
+
+def products(manifest: Path) -> Iterator[tuple[Variant, Product]]:
+    """Build the variants of a manifest, each once for all tests: what compiling each of them made."""
+    succeeded("build", manifest, "-o", manifest.with_suffix(".cache"), "--store", kept_store(), "-j", 1)
+    plan, store, toolchain = planned(manifest), Store(kept_store()), find_toolchain()
+    closures = Closures.here(plan.search, store.notes)
+    for variant in plan.variants:
+        key = variant_key(variant, toolchain, closures.sources.digest(variant.source))
+        record = Lookup(store, closures.answers).find(key, plan.profiles.of(variant.target, variant.profile))
+        assert record, f"{variant} has just been built"
+        yield from ((variant, product) for product in record.products)
 
 
 def built(manifest: Path) -> Iterator[tuple[str, Artifact, Cubin]]:

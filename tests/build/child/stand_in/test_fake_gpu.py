@@ -27,7 +27,7 @@ from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
 from tests.helpers.builds import HEAD
-from tests.helpers.kernels.kept_builds import kept_notes
+from tests.helpers.kernels.kept_builds import kept_notes, new_store
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
@@ -263,9 +263,8 @@ def run(folder: Path, profiles: Profiles, cache: str = "cache") -> Report:
     """Build the user's manifest with these profiles."""
     (folder / "user_asks.py").write_text(module())
     (folder / "asks.yaml").write_text(MANIFEST)
-    store = Store(folder / "store")
-    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles, notes=store.notes)
-    return build(plan, folder / cache, store=store, options=Options(jobs=1))
+    plan = plan_of_files([folder / "asks.yaml"], profiles=profiles, notes=kept_notes())
+    return build(plan, folder / cache, store=Store(new_store(folder / "store")), options=Options(jobs=1))
 
 
 def told(report: Report) -> set[str]:
@@ -315,7 +314,7 @@ def test_a_manifest_may_name_the_gpu_and_its_environment_follows(home: Path) -> 
     text = MANIFEST.replace("path:", "profiles: [H20]\npath:")
     text = text.replace("op: nothing,", 'op: nothing, env: {SMS: "${target.sm_count}"},')
     (home / "asks.yaml").write_text(text)
-    notes = Store(home / "store").notes
+    notes = kept_notes()
     plan = plan_of_files([home / "asks.yaml"], notes=notes)
     assert {v.env["SMS"] for v in plan.variants if v.op == "nothing"} == {"78", "148"}
     chosen = plan_of_files([home / "asks.yaml"], profiles=Profiles.named(["H100 PCIe"]), notes=notes)
