@@ -82,5 +82,5 @@ def disassembled(cubin: Cubin, folder: Path) -> str:
     nvdisasm = find_toolchain().nvdisasm
     assert nvdisasm is not None
     (folder / "k.cubin").write_bytes(cubin.code)
-    words = [nvdisasm, "-c", folder / "k.cubin"]
+    words = [str(nvdisasm), "-c", str(folder / "k.cubin")]
     return subprocess.run(words, check=True, capture_output=True, text=True, timeout=120).stdout

@@ -89,7 +89,7 @@ class Asked:
     code: Sequence[bytes]
 
 
-Ask = Callable[..., Asked]
+Ask = Callable[..., list[Asked]]
 
 
 @pytest.fixture(scope="module")
