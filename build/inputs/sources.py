@@ -124,12 +124,12 @@ class SourceDigests:
         key = memo_key(package, str(chain[0].file), stamp_of(self._installation.metadata_file(owner)))
         tops = self._memo.get(_KIND, key) if self._memo else None
         if not isinstance(tops, list):
-            files = chain[0].file.parent.rglob("*.py")
-            tops = sorted({top.decode() for file in files for top in _NAMED.findall(file.read_bytes())})
+            sources = chain[0].file.parent.rglob("*.py")
+            tops = sorted({top.decode() for source in sources for top in _NAMED.findall(source.read_bytes())})
             if self._memo:
                 self._memo.put(_KIND, key, tops)
-        found = (self._installation.owner(str(part.file)) for top in tops for part in self._finder.chain(str(top)))
-        return {owner, *filter(None, found)}
+        files = (part.file for top in tops for part in self._finder.chain(str(top)))
+        return {owner, *filter(None, (self._installation.owner(str(file)) for file in files))}
 
     def find(self, module: str) -> tuple[Path, ...]:
         """The files of a module and of its packages; none if there is no such module."""
