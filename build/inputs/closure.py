@@ -137,8 +137,7 @@ class Closures:
     def _closure(self, reads: Sequence[Reads]) -> Closure:
         installation, roots = self.answers.installation, self.answers.roots
         declared = tuple(dict.fromkeys(name for each in reads for name in each.declared))
-        files, owners = self._reached(reads)
-        checked = self._with_checks(reads)
+        files, owners, checked = self._reached(reads)
         required = installation.with_required([*_COMPILER, *owners, *_of_kind(declared, "distribution")])
         counted = [name for name in required if not name.startswith("precast")]
         own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
@@ -161,33 +160,21 @@ class Closures:
             installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
         )
 
-    def _reached(self, reads: Sequence[Reads]) -> tuple[set[str], set[str]]:
-        """The files of all modules that are reached, and the distributions."""
-        files: set[str] = set()
-        owners: set[str] = set()
+    def _reached(self, reads: Sequence[Reads]) -> tuple[set[str], set[str], set[str]]:
+        """The files of all modules that are reached; the distributions; the files of which checks do not count."""
+        files, owners, whole = set[str](), set[str](), set[str]()
         for module in (module for each in reads for module in (each.source, *each.modules)):
             if (top := module.partition(".")[0]) in _STAND_INS:
                 owners |= self.sources.named(top)
                 continue
             try:
-                files |= {str(file) for file in self.sources.reached(module)}
+                reached, partly = self.sources.reached(module), self.sources.with_checks(module)
+                files |= {str(file) for file in reached}
+                whole |= {str(file) for file in reached if file not in partly}
                 owners |= set(self.sources.distributions(module))
             except (ObjectError, OSError):
                 continue  # the process itself reports it
-        return files | self._packages(files, reads), owners
-
-    def _with_checks(self, reads: Sequence[Reads]) -> set[str]:
-        """The files that count by their compiled source, in all of these compilations."""
-        modules = [module for each in reads for module in (each.source, *each.modules)]
-        partly, whole = set[str](), set[str]()
-        for module in modules:
-            try:
-                some = {str(file) for file in self.sources.with_checks(module)}
-                whole |= {str(file) for file in self.sources.reached(module)} - some
-                partly |= some
-            except (ObjectError, OSError):
-                continue
-        return partly - whole
+        return files | self._packages(files, reads), owners, files - whole
 
     def _packages(self, files: Iterable[str], reads: Sequence[Reads]) -> set[str]:
         """All Python files of attached libraries that no installer has listed, such as editable ones: the guard of a

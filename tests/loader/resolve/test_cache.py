@@ -317,9 +317,10 @@ def test_decoding_does_not_import_what_it_does_not_need(path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_ops_file_lists_as_many_artifacts_as_the_index_says(path: Path) -> None:
+@pytest.mark.parametrize("difference", [1, -1])
+def test_an_ops_file_lists_as_many_artifacts_as_the_index_says(path: Path, difference: int) -> None:
     index = json.loads((path / "index.json").read_text())
-    index["ops"]["scale"]["artifacts"] += 1
+    index["ops"]["scale"]["artifacts"] += difference
     (path / "index.json").write_text(json.dumps(index))
     with pytest.raises(IntegrityError, match=r"scale\.json is damaged: it lists \d+ artifacts, not \d+"):
         Cache(path).op("scale")
