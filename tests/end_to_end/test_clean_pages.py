@@ -73,7 +73,8 @@ NOT_RUN = {
         "precast requests requests.jsonl", "precast report cache -o report.html --bench",
     ],
     "an engine: tests/engines": [
-        "precast record -t sm_100a", "precast record --append --merge", "PRECAST_ATTACH=", "export PRECAST_CUDA",
+        "precast record -t sm_100a", "precast record --append --merge", "precast record --merge", "PRECAST_ATTACH=",
+        "export PRECAST_CUDA",
     ],
     "hundreds of variants: tests/end_to_end builds some": [
         "precast build manifests/llama.yaml", "PRECAST_CACHE_PATH=cache python examples/llama.py",
