@@ -171,6 +171,12 @@ def test_what_is_no_library_is_refused(native: Native, tmp_path: Path, libraries
         libraries.load(cache, first(cache))
 
 
+def test_a_symbol_of_a_library_that_it_needs_is_not_its_own(cache: Cache, libraries: Libraries) -> None:
+    opened = libraries.load(cache, first(cache))
+    with pytest.raises(loader.LoadError, match="has no symbol malloc: rebuild the cache"):
+        opened.address("malloc")
+
+
 @pytest.mark.parametrize(
     ("symbol", "reason"), [("__tvm_ffi_other", "has no symbol"), ("system", "not a TVM-FFI entry")]
 )
