@@ -86,12 +86,14 @@ def compile_option(name: str) -> type:
     return type(name, (), {"__init__": __init__, "__module__": "cutlass.cute"})
 
 
-_OPTIONS = (
-    "DumpDir", "EnableAssertions", "EnableTVMFFI", "GPUArch", "GenerateLineInfo", "KeepCUBIN", "KeepPTX",
-    "LinkLibraries", "OptLevel", "PtxasOptions",
+OPTIONS = (
+    "DeviceTarget", "DisableCuteExtCompile", "EnableAssertions", "EnableTVMFFI", "FrontendNext", "GPUArch",
+    "GenerateLineInfo", "KeepCUBIN", "KeepPTX", "KeepSASS", "LinkLibraries", "NvdisasmOptions", "OptLevel",
+    "PtxasOptions", "RDC", "RemarkFilter", "RemarkOutput",
 )  # fmt: skip
+"""The options that ``cutlass.cute`` has."""
 ANSWERS: Mapping[str, Any] = {
-    **{f"cutlass.cute:{name}": compile_option(name) for name in _OPTIONS},
+    **{f"cutlass.cute:{name}": compile_option(name) for name in OPTIONS},
     "cutlass.cute.runtime:from_dlpack": from_dlpack,
     "cutlass.cute.runtime:make_ptr": make_ptr,
     "cutlass.cute.arch:WARP_SIZE": WARP_SIZE,

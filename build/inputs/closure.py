@@ -84,7 +84,7 @@ def reads_of(source: str, declared: Iterable[str] = (), modules: Iterable[str] =
 class Closures:
     """The closures of one build, each made once.
 
-    >>> reads = Reads(source="precast.kernels.own.normalization:rmsnorm", modules=("torch._dynamo",))
+    >>> reads = Reads(source="precast.kernels.own.norms.rmsnorm:rmsnorm", modules=("torch._dynamo",))
     >>> names = Closures.here([]).of([reads]).names
     >>> "distribution:nvidia-cutlass-dsl" in names, "python" in names
     (True, True)

@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 
 CHECKS = frozenset(("cost", "inputs", "large", "peer", "problems", "reference", "tolerance"))
 """The arguments of ``@kernel`` that no compilation reads."""
@@ -125,11 +126,8 @@ def _is_plain(function: ast.FunctionDef) -> bool:
     )
 
 
-def _range(content: bytes, node: _Node) -> _Range:
-    """Where a node begins and ends in the file."""
-    starts = [0]
-    for line in content.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+def _range(starts: list[int], node: _Node) -> _Range:
+    """Where a node begins and ends in a file whose lines start there."""
     if node.end_lineno is None or node.end_col_offset is None:
         raise ValueError(f"line {node.lineno}: the parser gave no end")
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
@@ -137,7 +135,8 @@ def _range(content: bytes, node: _Node) -> _Range:
 
 def _without(content: bytes, nodes: list[_Node]) -> bytes:
     """The content without these nodes, whose line breaks stay except at the end of the file. A value becomes None."""
-    ranges = [(*_range(content, node), b"None" if isinstance(node, ast.expr) else b"") for node in nodes]
+    starts = [0, *accumulate(map(len, content.splitlines(keepends=True)))]
+    ranges = [(*_range(starts, node), b"None" if isinstance(node, ast.expr) else b"") for node in nodes]
     parts, after = [], 0
     for begin, end, instead in sorted(ranges):
         if begin < after:

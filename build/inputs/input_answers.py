@@ -124,13 +124,13 @@ class InputAnswers:
     def _source(self, name: str) -> str | None:
         path = self.roots.path_of(name)
         digest = self._file(name)
-        if path is None or digest is None:
-            return None
+        if path is None or self.contents.read(path).digest is None:
+            return digest  # there is no such file, or it cannot be read
         content = Path(path).read_bytes()
         if self.contents.read(path).digest != hashlib.sha256(content).hexdigest():
             raise changed(path)
-        whole = compiled_source(content)
-        return digest if whole == content else f"compiled {hashlib.sha256(whole).hexdigest()}"
+        compiled = compiled_source(content)
+        return digest if compiled == content else f"compiled {hashlib.sha256(compiled).hexdigest()}"
 
     def _folder(self, name: str) -> str | None:
         path = self.roots.path_of(name)

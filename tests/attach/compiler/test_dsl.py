@@ -35,3 +35,19 @@ def test_the_driver_counts_clusters_so_that_nothing_is_compiled_for_it(mode: str
     done = run_code([COUNT, mode], os.environ, TORCH_AND_DSL)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [first, "the DSL", "the DSL"]
+
+
+OPTIONS = """
+import inspect
+from cutlass import cute
+from cutlass.base_dsl.compiler import CompileOption
+from precast.attach.compiler.host_values import OPTIONS
+
+options = {name for name, value in vars(cute).items() if inspect.isclass(value) and issubclass(value, CompileOption)}
+assert options == set(OPTIONS), options ^ set(OPTIONS)
+"""
+
+
+def test_the_options_that_stand_in_are_those_of_the_dsl() -> None:
+    done = run_code([OPTIONS], os.environ, TORCH_AND_DSL)
+    assert done.returncode == 0, done.stderr
