@@ -18,13 +18,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = (
     "manifests/default.yaml", "manifests/rows.yaml", "manifests/gemm.yaml", "manifests/collective.yaml",
-    "manifests/attention.yaml", "tests/gpu/both.yaml", "tests/gpu/assumptions.yaml", "tests/gpu/scripts.yaml",
-    "tests/gpu/wrong.yaml", "tests/gpu/tuning/faulty.yaml", "tests/gpu/bench/copies.yaml",
+    "manifests/attention.yaml", "tests/gpu/both.yaml", "tests/gpu/jax.yaml", "tests/gpu/assumptions.yaml",
+    "tests/gpu/scripts.yaml", "tests/gpu/wrong.yaml", "tests/gpu/tuning/faulty.yaml", "tests/gpu/bench/copies.yaml",
 )  # fmt: skip
 """What the tests launch. One whose libraries are not installed is left out, and its tests are skipped."""
 NEEDED = (
     "apache-tvm-ffi",
     "zstandard",
+    "jax-tvm-ffi",
     "pytest",
     "pluggy",
     "iniconfig",
