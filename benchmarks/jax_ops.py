@@ -1,8 +1,9 @@
 """Kernels inside ``jax.jit`` beside XLA's own: ``python benchmarks/jax_ops.py [--json FILE]``.
 
-A step of a loop inside one jitted function, in microseconds: median of rounds in which precast's and XLA's follow each
-other. Each result is compared with XLA's in float32 first. It needs a GPU, jax with CUDA, jax-tvm-ffi, and caches of
-``manifests/default.yaml`` and ``tests/gpu/jax.yaml``; no compiler. Exit status 1: a result is wrong.
+A step of a chain inside one jitted function, in microseconds: median of rounds in which precast's and XLA's follow each
+other. XLA may not fuse one step with the next. Each result is compared with XLA's in float32 first. It needs a GPU, jax
+with CUDA, jax-tvm-ffi, and caches of ``manifests/default.yaml`` and ``tests/gpu/jax.yaml``; no compiler. Exit status 1:
+a result is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 
 from precast import loader
 
-STEPS, ROUNDS, EPS, HIDDEN = 50, 30, 1e-6, 4096
+STEPS, ROUNDS, EPS, HIDDEN = 20, 30, 1e-6, 4096
 Step = Callable[[Any], Any]
 
 
@@ -73,8 +74,13 @@ def right(x: Any, ours: Step, theirs: Step) -> bool:
 def timed(name: str, x: Any, ours: Step, theirs: Step) -> Timed:
     """The times of both in turns."""
 
-    def loop(step: Step) -> Any:
-        function = jax.jit(lambda x: jax.lax.fori_loop(0, STEPS, lambda _, y: step(y), x))
+    def chain(step: Step) -> Any:
+        def steps(x: Any) -> Any:
+            for _ in range(STEPS):
+                x = jax.lax.optimization_barrier(step(x))
+            return x
+
+        function = jax.jit(steps)
         jax.block_until_ready(function(x))
         return function
 
@@ -83,7 +89,7 @@ def timed(name: str, x: Any, ours: Step, theirs: Step) -> Timed:
         jax.block_until_ready(function(x))
         return (time.perf_counter() - began) / STEPS * 1e6
 
-    one, other = loop(ours), loop(theirs)
+    one, other = chain(ours), chain(theirs)
     rounds = [(once(one), once(other)) for _ in range(ROUNDS)]
     precast, xla = (statistics.median(column) for column in zip(*rounds, strict=True))
     ratio = statistics.median(b / a for a, b in rounds)

@@ -124,6 +124,12 @@ def register(kernel: Kernel, outputs: Iterable[str] | None, vmap_method: str | N
 
     def call(*arrays: Any, **named: Any) -> Any:
         values = _values(plan, arrays, named)
+        traced = [name for name, value in values.items() if isinstance(value, jax.core.Tracer)]
+        if traced:
+            raise TypeError(
+                f"{plan.op}: {', '.join(traced)} must be a number when JAX traces the call, not an argument of the"
+                " traced function: name it in static_argnames, or put the number into the function"
+            )
         arrays = tuple(map(jax.numpy.asarray, arrays))
         for argument, array in zip(plan.inputs, arrays, strict=True):
             if array.dtype != dtypes[argument.name]:

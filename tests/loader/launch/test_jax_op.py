@@ -104,6 +104,9 @@ def test_wrong_calls(scale: Any, jax: Any) -> None:
         scale(x.astype("int32"), factor=1.0)
     with pytest.raises(ConfigError, match=r"takes x: float32\[n\], not an array of shape \[2, 2\]"):
         scale(x.reshape(2, 2), factor=1.0)
+    with pytest.raises(TypeError, match="factor must be a number when JAX traces the call"):
+        jax.jit(scale)(x, factor=1.0)
+    assert (jax.jit(scale, static_argnames="factor")(x, factor=3.0) == 3).all()
 
 
 def test_what_the_kernel_itself_refuses_is_an_error_of_jax(tmp_path: Path, jax: Any) -> None:
