@@ -221,6 +221,12 @@ int cudaKernelSetAttributeForDevice(void *kernel, int attribute, int value, int 
   return handle ? driver.set(attribute, value, kernel, handle - 1) : INVALID_DEVICE;
 }
 
+/* Kernels for sm_107 call it with the handle of a kernel, for the device that is current. */
+int cudaFuncSetAttribute(void *kernel, int attribute, int value) {
+  int device, status = cudaGetDevice(&device);
+  return status ? status : cudaKernelSetAttributeForDevice(kernel, attribute, value, device);
+}
+
 /* The function of a kernel in the current context, or NULL. */
 static void *function_of(const void *kernel) {
   unsigned long long number;

@@ -24,9 +24,9 @@ from precast.loader.contract.format.config import canonical
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("runtime.c", "cuda_runtime.c"))
 # The shims that kernels may call: those of the driver, and those of functions that cuda_runtime.c has.
 _EXPORTS = (
-    "_cu[A-Z]*", "cuda_dialect_*", "CuteDSLRT_*", "_cudaDeviceGetAttribute", "_cudaGetDevice", "_cudaGetDeviceCount",
-    "_cudaKernelSetAttributeForDevice", "_cudaLaunchKernel", "_cudaLaunchKernelEx", "_cudaLibraryGetKernel",
-    "_cudaLibraryLoadData", "_cudaLibraryUnload", "_cudaSetDevice",
+    "_cu[A-Z]*", "cuda_dialect_*", "CuteDSLRT_*", "_cudaDeviceGetAttribute", "_cudaFuncSetAttribute", "_cudaGetDevice",
+    "_cudaGetDeviceCount", "_cudaKernelSetAttributeForDevice", "_cudaLaunchKernel", "_cudaLaunchKernelEx",
+    "_cudaLibraryGetKernel", "_cudaLibraryLoadData", "_cudaLibraryUnload", "_cudaSetDevice",
 )  # fmt: skip
 _MISSING = "precast_missing"
 COMPILE = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-g0", "-ffile-prefix-map=/=")

@@ -143,6 +143,7 @@ EXPORT int _cudaDeviceGetAttribute(int *value, int id, int device) {
 }
 EXPORT int _cuKernelGetAttribute(int *value) { return *value = 0, 0; }
 EXPORT int _cudaKernelSetAttributeForDevice(void) { return 0; }
+EXPORT int _cudaFuncSetAttribute(void) { return 0; } /* of kernels for sm_107 */
 
 EXPORT void CuteDSLRT_TVMFFISetRaisedCudaError(set_error_fn set_error, int32_t code) {
   (void)code;

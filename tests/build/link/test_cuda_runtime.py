@@ -72,6 +72,10 @@ class Runtime:
     def set_attribute(self, device: int) -> int:
         return int(self.library["cudaKernelSetAttributeForDevice"](ctypes.c_void_p(KERNEL), 8, 9, device))
 
+    def set_attribute_of_function(self) -> int:
+        """Likewise, on the device that is current."""
+        return int(self.library["cudaFuncSetAttribute"](ctypes.c_void_p(KERNEL), 8, 9))
+
     def library_of(self, code: int, *options: int) -> int:
         """A library that was loaded."""
         found = ctypes.c_void_p()
@@ -233,8 +237,8 @@ def test_shared_memory_that_no_launch_can_have(fresh: Runtime) -> None:
 def test_a_library(fresh: Runtime) -> None:
     library = fresh.library_of(0x1000)
     assert (library, fresh.kernel_of(library), fresh.seen.options) == (0x1001, 0x1005, 0)
-    assert fresh.set_attribute(1) == 0
-    assert fresh.library["cudaLibraryUnload"](ctypes.c_void_p(library)) == 0 and fresh.seen.requested == 4
+    assert fresh.set_attribute(1) == fresh.set_attribute_of_function() == 0
+    assert fresh.library["cudaLibraryUnload"](ctypes.c_void_p(library)) == 0 and fresh.seen.requested == 5
     assert fresh.library_of(0x1000, 1, 2, 4, 8, 16, 32) == 0x1001 and fresh.seen.options == 63
 
 
@@ -265,7 +269,8 @@ def test_nothing_is_kept_once_a_library_was_unloaded(fresh: Runtime) -> None:
 
 
 def _all_fails(fresh: Runtime, status: int) -> None:
-    assert (fresh.launch(), fresh.use(0), fresh.set_attribute(0)) == (status,) * 3
+    assert (fresh.launch(), fresh.use(0)) == (status,) * 2
+    assert (fresh.set_attribute(0), fresh.set_attribute_of_function()) == (status,) * 2
     for name, *rest in (("cudaGetDevice",), ("cudaGetDeviceCount",), ("cudaDeviceGetAttribute", 75, 0)):
         assert fresh.number(str(name), *map(int, rest)) == -status
     none = ctypes.c_void_p()

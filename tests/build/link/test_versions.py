@@ -33,6 +33,7 @@ CALLED = {
     "4.7.1": (*SHIMS, *FFI, "CuteDSLRT_TVMFFISetRaisedCudaError"),
     "4.8.1": (*SHIMS, *FFI, "CuteDSLRT_TVMFFISetRaisedCudaError"),
 }
+SM_107 = (*CALLED["4.8.1"], "_cudaFuncSetAttribute")
 ENTRY = "__tvm_ffi_k"
 
 
@@ -84,6 +85,10 @@ def test_the_helpers_of_a_version_are_in_the_runtime_library(runtime: RuntimeLib
 def test_a_kernel_that_calls_more_of_the_cuda_runtime_does_not_link(link: SimpleNamespace) -> None:
     with pytest.raises(LinkError, match=r"__tvm_ffi_k needs _cudaMalloc, which neither .* has"):
         link.made("4.8.1", (*CALLED["4.8.1"], "_cudaMalloc"))
+
+
+def test_an_object_for_sm_107_links(link: SimpleNamespace) -> None:
+    assert "_cudaFuncSetAttribute" in elf.undefined(link.made("4.8.1", SM_107))
 
 
 def test_what_is_exported_calls_what_is_there(runtime: RuntimeLibrary) -> None:

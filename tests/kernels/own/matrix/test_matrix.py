@@ -129,6 +129,12 @@ def test_the_defaults_are_for_every_target_and_the_tile_is_what_a_block_does() -
 # For targets where the instruction or the shared memory is another one. One sgemm takes longest to compile, and is that
 # of test_families.
 COMPILED = [(*CONFIGS[1], ["sm_80", "sm_90a"]), (*CONFIGS[2], ["sm_100a"]), (*CONFIGS[4], ["sm_80", "sm_90a"])]
+OPERATOR: dict[str, Any] = {  # of this project, which CUTLASS compiles
+    "compile": "precast.kernels.own.matrix.device.f64_operator:GemmF64Operator",
+    "op": "gemm_f64.operator",
+    "config": {"dtype": "float64", "out_dtype": "float64", "accumulator": "float64", "b_major": "n"},
+    "tuned": {"tile": [[128, 64]]},
+}
 INSTRUCTIONS = {
     "gemm_f64": {"LDGSTS", "LDS", "DMMA"},
     "sgemm": {"LDGSTS", "LDS", "FFMA"},
@@ -152,6 +158,12 @@ def test_each_compiles_for_each_target_without_spills_and_with_the_instructions_
                 assert (resources.stack, resources.local) == (0, 0), f"{op} {config} spills on {target}"
             if target == targets[-1]:
                 assert instructions(Cache(cache), kernel.artifact, tmp_path / "code.cubin") >= INSTRUCTIONS[op]
+
+
+@pytest.mark.slow
+def test_an_operator_that_is_not_cutlass_own_compiles_for_blackwell(build: Callable[..., Path]) -> None:
+    build({"name": "operator", "targets": ["sm_100a"], "kernels": [OPERATOR]}, torch=True)
+    assert loader.get("gemm_f64.operator", OPERATOR["config"], target="sm_100a").signature.passed
 
 
 def instructions(cache: Cache, artifact: Artifact, file: Path) -> set[str]:
