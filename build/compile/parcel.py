@@ -175,11 +175,12 @@ def this_builder() -> dict[str, str]:
     >>> this_builder()["nvidia-cutlass-dsl"]
     '4.8.1'
     """
+    adapters = {value for _, value in adapter_sources()}
     return {
         "host": platform.machine(),
         "CUDA": str(find_cuda()),
         **{name: version_of(name) for name in (DSL, "apache-tvm-ffi", "precast")},
-        **{f"code of {name.partition(':')[0]}": source_digest(name, ()) for name in (*_COMPILING, *adapter_sources())},
+        **{f"code of {name.partition(':')[0]}": source_digest(name, ()) for name in (*_COMPILING, *sorted(adapters))},
     }
 
 

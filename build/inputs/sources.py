@@ -4,12 +4,13 @@ Files are read, never imported. The digest covers the content of modules by the 
 checkout may move. It follows import statements anywhere in a file, also inside functions, and ``import_module`` with a
 text; ``version`` and the like with the name of a distribution count as an import of that. What is imported by a name
 that is made at run time is not there when the kernel is compiled, unless it is declared. Installed packages count by
-the version of their distribution; modules that no distribution has are followed like the package's own.
+the version of their distribution; modules that no distribution has are followed like the package's own. An adapter
+(``precast.kernels.authoring.adapter``) that may turn what the source names into a kernel counts with it: no import
+statement of the source names it.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import os
@@ -18,27 +19,22 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
 from precast.build.inputs.compiled_source import COMPUTING, compiled_source, means_to_read
-from precast.build.inputs.file_lists import normalised
+from precast.build.inputs.import_statements import DISTRIBUTION, Row, absolute_names, imports_of, parse_imports
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
 from precast.build.inputs.stamp import stamp_of
 from precast.build.interpreter import version_of
+from precast.kernels.authoring.adapter import adapter_sources
 
 _Stamp = tuple[int, int, int]
 PRECAST = "precast"
 _KIND = "reached"
 _STAR = ".*"
-_DISTRIBUTION = -1  # in place of a level: not a module, but a distribution by its name
-_BY_DISTRIBUTION = re.compile(
-    r"""\b(?:distribution\s*=|(?:version|distribution|requires|files|metadata)\()\s*["']([A-Za-z0-9][\w.-]*)["']"""
-)
 _NAMED = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-_BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z_][\w.]*)["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +84,11 @@ class SourceDigests:
 
     def digest(self, source: str) -> str:
         """The digest of ``module:function`` for keys: an edit of what only checks a kernel does not change it."""
-        return self._source(source).digest
+        return self._with_adapters(source, self._source(source).digest)
 
     def whole_digest(self, source: str) -> str:
         """The same of all that the files have."""
-        return self._source(source).whole
+        return self._with_adapters(source, self._source(source).whole)
 
     def with_checks(self, source: str) -> frozenset[Path]:
         """The files that it reaches of which not everything is compiled. No other file imports them, so that nothing
@@ -138,7 +134,33 @@ class SourceDigests:
 
     def changed(self, source: str) -> Path | None:
         """A file that has changed since its digest was computed, or None."""
-        return next((file for file, read in self._source(source).files if _has_changed(file, read)), None)
+        read = (each for part in (source, *self._adapters(source)) for each in self._source(part).files)
+        return next((file for file, read in read if _has_changed(file, read)), None)
+
+    def _with_adapters(self, source: str, digest: str) -> str:
+        adapters = [self._source(adapter).whole for adapter in self._adapters(source)]
+        return memo_key(digest, adapters) if adapters else digest
+
+    def _adapters(self, source: str) -> tuple[str, ...]:
+        """The installed adapters that may take what a source names: those of its function's name, and those of classes
+        of a distribution that it reaches. Attached libraries have digests of their own."""
+        function = source.partition("@")[0].partition(":")[2]
+        names = (
+            adapter
+            for name, adapter in adapter_sources()
+            if name == function or ("." in name and self._reaches(source, name.rpartition(".")[0]))
+        )
+        return tuple(adapter for adapter in names if self.find(adapter.partition(":")[0]))
+
+    def _reaches(self, source: str, module: str) -> bool:
+        """Whether a source may have a class that derives from one of a module."""
+        files = self.find(module)
+        if not files:
+            return False
+        owner = self._installation.owner(str(files[-1]))
+        if owner is None:
+            return files[-1] in self.reached(source)
+        return owner in self.distributions(source)
 
     def _source(self, source: str) -> _Source:
         name = source.partition(":")[0]
@@ -203,10 +225,10 @@ class SourceDigests:
             content = module.file.read_bytes()
             digest = hashlib.sha256(content).hexdigest()
             rows = self._imports(content, digest) if module.file.suffix == ".py" else []
-            names = tuple(sorted({name for row in rows if row[0] >= 0 for name in _absolute(module, *row)}))
-            packages = tuple(sorted({base for level, base, _ in rows if level == _DISTRIBUTION}))
+            names = tuple(sorted({name for row in rows if row[0] >= 0 for name in absolute_names(module, *row)}))
+            packages = tuple(sorted({base for level, base, _ in rows if level == DISTRIBUTION}))
             compiled = compiled_source(content) if rows else content
-            kept = rows if compiled == content else _imports(compiled)
+            kept = rows if compiled == content else imports_of(compiled)
             packages_used = {base.partition(".")[0] for level, base, _ in kept if level == 0}
             read = self._read[module] = _Read(
                 digest=digest,
@@ -218,11 +240,11 @@ class SourceDigests:
             )
         return read
 
-    def _imports(self, content: bytes, digest: str) -> list[tuple[int, str, tuple[str, ...]]]:
+    def _imports(self, content: bytes, digest: str) -> list[Row]:
         """The imports of a file. The memo keeps them by content, because parsing a large package takes seconds."""
-        noted = _parse_imports(self._memo.get(_KIND, digest)) if self._memo else None
+        noted = parse_imports(self._memo.get(_KIND, digest)) if self._memo else None
         if noted is None:
-            noted = list(_imports(content))
+            noted = list(imports_of(content))
             if self._memo:
                 self._memo.put(_KIND, digest, noted)
         return noted
@@ -258,54 +280,3 @@ def _stamp(file: Path) -> _Stamp:
     except OSError:
         return (0, 0, 0)
     return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-
-
-def _imports(content: bytes) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Every import statement of a file, anywhere in it: its level, its module, its names.
-
-    A file that Python cannot parse imports nothing. Its content still counts, and importing it fails with the reason.
-    """
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    for node in _statements(tree):
-        if isinstance(node, ast.Import):
-            yield from ((0, alias.name, ()) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.level, node.module or "", tuple(alias.name for alias in node.names)
-    text = content.decode(errors="replace")
-    for dots, name in _BY_NAME.findall(text):
-        yield len(dots), name, ()
-    yield from ((_DISTRIBUTION, normalised(name), ()) for name in _BY_DISTRIBUTION.findall(text))
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """The statements of a file, nested ones too. Expressions hold no statement, so they are not searched."""
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-            pending += getattr(node, part, ())
-        yield node
-
-
-def _parse_imports(value: Any) -> list[tuple[int, str, tuple[str, ...]]] | None:
-    try:
-        rows = [(level, base, tuple(names)) for level, base, names in value]
-    except (TypeError, ValueError):
-        return None
-    right = all(isinstance(lv, int) and all(isinstance(n, str) for n in (base, *names)) for lv, base, names in rows)
-    return rows if right else None
-
-
-def _absolute(module: FoundModule, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
-    """The names that an import statement may load: its module, and the names imported from it, which may be modules."""
-    if level:
-        parts = module.name.split(".")
-        kept = len(parts) - level + (1 if module.package else 0)
-        if kept < 1:
-            return  # beyond the top package: an error when it runs
-        base = ".".join([*parts[:kept], *([base] if base else [])])
-    yield base
-    yield from (f"{base}.{name}" for name in names)

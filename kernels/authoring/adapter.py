@@ -33,13 +33,13 @@ GROUP = "precast.adapters"
 KernelFunction = Callable[..., Any]
 
 
-def adapter_sources() -> tuple[str, ...]:
-    """The ``module:function`` of every installed adapter: a change of its code may change what is compiled.
+def adapter_sources() -> tuple[tuple[str, str], ...]:
+    """The name and the ``module:function`` of every installed adapter, whose code takes part in what is compiled.
 
-    >>> "precast.kernels.adapters.scripts.script_kernel:script_kernel" in adapter_sources()
+    >>> ("kernel_fn", "precast.kernels.adapters.scripts.script_kernel:script_kernel") in adapter_sources()
     True
     """
-    return tuple(sorted({entry.value for entry in _installed()}))
+    return tuple((entry.name, entry.value) for entry in _installed())
 
 
 def adapt_function(module: str, name: str) -> KernelFunction | None:

@@ -236,6 +236,33 @@ for part in ("unused", "used"):
     assert done.stdout.split() == ["False", "True"]
 
 
+def test_an_adapter_counts_for_what_it_may_take(tmp_path: Path) -> None:
+    """No import statement names it: functions of its name, and classes that derive from one of a distribution."""
+    site = tmp_path / "site"
+    for name, module in (("acme-ops", "acme_ops"), ("acme-adapter", "acme_adapter")):
+        info = f"{module}-1.0.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        write(site, {f"{module}.py": "", f"{info}/METADATA": metadata, f"{info}/RECORD": f"{module}.py,,\n"})
+    points = "[precast.adapters]\nbuild_graph = acme_adapter:f\nacme_ops.Op = acme_adapter:of_class\n"
+    write(site, {"acme_adapter-1.0.dist-info/entry_points.txt": points})
+    mine = write(tmp_path / "mine", {"add.py": "from acme_ops import Op\nclass Add(Op): ...\n", "plain.py": ""})
+    script = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from precast.build.inputs.sources import SourceDigests
+sources = ["add:Add", "plain:build_graph", "plain:f", "acme_ops:Op"]
+old = SourceDigests([Path(sys.argv[2])])
+before = [old.digest(source) for source in sources]
+Path(sys.argv[1], "acme_adapter.py").write_text("x = 1")
+new = SourceDigests([Path(sys.argv[2])])
+for source, digest in zip(sources, before):
+    print(new.digest(source) != digest, old.changed(source) is not None)
+"""
+    done = subprocess.run([sys.executable, "-c", script, site, mine], capture_output=True, text=True, check=True)
+    taken = ["True", "True"]
+    assert done.stdout.split() == [*taken, *taken, "False", "False", *taken]
+
+
 def test_an_editable_install_is_found_through_its_finder(tmp_path: Path) -> None:
     """Setuptools' editable installs put a finder on sys.meta_path, and no folder on sys.path."""
     write(tmp_path / "checkout", {"edited/__init__.py": "", "edited/norm.py": "from edited import tiles\n"})

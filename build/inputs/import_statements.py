@@ -1,0 +1,70 @@
+"""Import statements: what a Python file may import, and the distributions that it names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from precast.build.inputs.file_lists import normalised
+from precast.build.inputs.module_finder import FoundModule
+
+Row = tuple[int, str, tuple[str, ...]]
+"""The level of a statement, its module, and its names."""
+DISTRIBUTION = -1  # in place of a level: not a module, but a distribution by its name
+_BY_DISTRIBUTION = re.compile(
+    r"""\b(?:distribution\s*=|(?:version|distribution|requires|files|metadata)\()\s*["']([A-Za-z0-9][\w.-]*)["']"""
+)
+_BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z_][\w.]*)["']""")
+
+
+def imports_of(content: bytes) -> Iterator[Row]:
+    """Every import statement of a file, anywhere in it: its level, its module, its names.
+
+    A file that Python cannot parse imports nothing. Its content still counts, and importing it fails with the reason.
+    """
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or "", tuple(alias.name for alias in node.names)
+    text = content.decode(errors="replace")
+    for dots, name in _BY_NAME.findall(text):
+        yield len(dots), name, ()
+    yield from ((DISTRIBUTION, normalised(name), ()) for name in _BY_DISTRIBUTION.findall(text))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The statements of a file, nested ones too. Expressions hold no statement, so they are not searched."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            pending += getattr(node, part, ())
+        yield node
+
+
+def parse_imports(value: Any) -> list[Row] | None:
+    try:
+        rows = [(level, base, tuple(names)) for level, base, names in value]
+    except (TypeError, ValueError):
+        return None
+    right = all(isinstance(lv, int) and all(isinstance(n, str) for n in (base, *names)) for lv, base, names in rows)
+    return rows if right else None
+
+
+def absolute_names(module: FoundModule, level: int, base: str, names: tuple[str, ...]) -> Iterator[str]:
+    """The names that an import statement may load: its module, and the names imported from it, which may be modules."""
+    if level:
+        parts = module.name.split(".")
+        kept = len(parts) - level + (1 if module.package else 0)
+        if kept < 1:
+            return  # beyond the top package: an error when it runs
+        base = ".".join([*parts[:kept], *([base] if base else [])])
+    yield base
+    yield from (f"{base}.{name}" for name in names)
