@@ -59,11 +59,11 @@ def balanced(text: str, width: int) -> list[str]:
     What is in brackets stays on one line.
 
     >>> balanced("Only this target; may be repeated.", 25)
-    ['Only this target;', 'may be repeated.']
+    ['Only this target; may', 'be repeated.']
     """
     text = re.sub(r"\[[^\]]+\]", lambda match: match[0].replace(" ", _JOINED), text)
     lines = wrap(text, width)
-    for narrower in range(width - 1, width // 2, -1):
+    for narrower in range(width - 1, max(width // 2, *map(len, text.split()), 0) - 1, -1):
         if len(lines) == 1 or " " in lines[-1] or lines[-1].startswith("["):
             break
         if len(tried := wrap(text, narrower)) > len(lines):

@@ -97,7 +97,18 @@ def print_message(text: str) -> None:
     if not verbosity.prints(text):
         return
     width, text = terminal_width(sys.stderr), installable(text, checkout())
-    print(text if width is None else coloured(folded(text, width)), file=sys.stderr, flush=True)
+    print(text if width is None else coloured(folded(cut(text, width), width)), file=sys.stderr, flush=True)
+
+
+def cut(text: str, width: int) -> str:
+    """A text in which a line of a file ends at a width: a caret below it stays below its place.
+
+    >>> print(cut("  9 | dtype: bfloat17  # a comment\\n    |        ^", 24))
+      9 | dtype: bfloat17  #…
+        |        ^
+    """
+    lines = r"^ *\d+ \| .*(?=\n +\| +\^)"
+    return re.sub(lines, lambda line: f"{line[0][: width - 1]}…" if len(line[0]) > width else line[0], text, flags=re.M)
 
 
 _COLOURS = {
