@@ -104,7 +104,7 @@ def cut(text: str, width: int) -> str:
     """A text in which a line of a file ends at a width: a caret below it stays below its place.
 
     >>> print(cut("  9 | dtype: bfloat17  # a comment\\n    |        ^", 24))
-      9 | dtype: bfloat17  #…
+      9 | dtype: bfloat17  …
         |        ^
     """
     lines = r"^ *\d+ \| .*(?=\n +\| +\^)"
