@@ -24,10 +24,15 @@ function update() {
   plots();
 }
 
+// What the boxes cover, and what of the cache they do not. Variants of the same code are stored once.
 function covered(stored) {
+  const once = data.stored - data.ptx - data.shared, all = variants.reduce((sum, v) => sum + v.stored, 0);
   const rest = [data.shared && `${bytes(data.shared)} of no single variant, such as the runtime library`, data.ptx && `${bytes(data.ptx)} of PTX`].filter(Boolean).join(" and ");
-  const boxes = `A box is a variant of those shown above, its area the variant's compressed bytes: ${bytes(stored)} of the ${bytes(data.stored)} stored.`;
-  return rest ? `${boxes} No box: ${rest}.` : boxes;
+  return [
+    `A box is a variant of those shown above, its area the variant's compressed bytes: ${bytes(stored)} in all.`,
+    all > once && `Equal ones are stored once, so that the cache has ${bytes(once)} of variants.`,
+    rest && `No box: ${rest}.`,
+  ].filter(Boolean).join(" ");
 }
 
 function plots() {
