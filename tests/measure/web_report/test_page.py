@@ -105,7 +105,7 @@ def test_the_boxes_follow_the_filter_and_fill_their_room(opened: Any) -> None:
     room, *boxes = opened.execute_script(areas)
     assert len(boxes) == 12 and abs(sum(boxes) - room) < room * 0.01
     covers = opened.find_element("id", "treemap-about")
-    whole = re.search(r"compressed bytes: (\S+ kB) in all. Equal ones are stored once.* No box: \S+ kB of no", covers.text)
+    whole = re.search(r"bytes: (\S+ kB) in all. Equal ones are stored once.* No box: \S+ kB of no", covers.text)
     opened.find_element("id", "search").send_keys("threads: 256")
     assert len(opened.execute_script(areas)) == 1 + 3
     assert whole and f"{whole[1]} in all" not in covers.text, "the boxes cover less now"
