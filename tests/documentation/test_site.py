@@ -6,9 +6,7 @@ file, since each process that runs tests builds the site for itself.
 
 from __future__ import annotations
 
-import doctest
 import html
-import importlib
 import re
 import runpy
 from collections.abc import Iterator
@@ -135,14 +133,6 @@ def test_the_navigation_is_the_links_of_each_part_of_the_first_page() -> None:
     assert re.findall(r"^[\w ]+ <.+>$", made, re.MULTILINE) == ["One <one>", "Two <../two>", "T T <t>"]
 
 
-def test_the_picture_of_the_pipeline_names_files_that_are_there() -> None:
-    picture = (ROOT / "docs" / "images" / "pipeline.svg").read_text()
-    named = re.findall(r'class="[^"]*\bfile\b[^"]*"[^>]*>([^<]+)<', picture)
-    assert len(named) == 11
-    folders = (*(["build"] * 7), *(["loader"] * 4))
-    assert not [one for folder, one in zip(folders, named, strict=True) if not (ROOT / folder / one).is_file()]
-
-
 def style(driver: Any, selector: str, name: str, part: str = "") -> str:
     return str(driver.execute_script(STYLE, selector, name, part))
 
@@ -186,17 +176,6 @@ def test_commands_and_outputs_look_different(chromium: Any, site: Path) -> None:
     assert command != output
 
 
-def test_only_the_first_line_of_a_command_has_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(SITE))
-    module = importlib.import_module("page_html")
-    assert doctest.testmod(module).failed == 0
-    block = '<div class="highlight-{}notranslate"><div class="highlight"><pre><span></span>{}\n</pre></div></div>'
-    typed = "# a\n\nsh -c &#39;\n  x\n&#39;\n<span>A=b</span> y \\\n    z"
-    shown = module.prompted(block.format("sh ", typed)).replace(module.PROMPT, "$ ")
-    assert shown == block.format("sh ", typed.replace("sh -c", "$ sh -c").replace("<span>A", "$ <span>A"))
-    assert module.prompted(block.format("text ", "x")) == block.format("text ", "x")
-
-
 @pytest.mark.slow
 def test_groups_fold_and_the_current_page_is_in_sight(chromium: Any, site: Path) -> None:
     with browser.screen(chromium, 1400, 700):
@@ -218,7 +197,10 @@ def test_groups_fold_and_the_current_page_is_in_sight(chromium: Any, site: Path)
 def test_the_mark_is_shown_and_the_accent_is_one(chromium: Any, site: Path) -> None:
     chromium.get((site / "docs" / "README.html").as_uri())
     widths = "return [...document.querySelectorAll('.sidebar-logo')].map(i => i.naturalWidth)"
-    assert all(chromium.execute_script(widths)) and 'rel="icon"' in (site / "docs" / "README.html").read_text()
+    assert (
+        all(chromium.execute_script(widths))
+        and 'icon" href="../_static/mark.svg"' in (site / "docs" / "README.html").read_text()
+    )
     accent = style(chromium, "article a.reference", "color")
     assert accent == style(chromium, ".prompt", "color", "::before")
     assert accent == style(chromium, "div.highlight-sh pre", "borderLeftColor") == "rgb(37, 99, 201)"
