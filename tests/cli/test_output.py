@@ -101,7 +101,7 @@ def test_an_extra_names_the_folders_of_the_distributions_that_it_brings() -> Non
 
 def test_a_terminal_shows_heads_and_results_in_colour_and_a_pipe_does_not(tmp_path: Path) -> None:
     cache = demo(Native(tmp_path)).write(tmp_path / "demo")
-    words = [sys.executable, "-m", "precast.cli.main", "list", cache]
+    words = [sys.executable, "-m", "precast.cli.main", "list", str(cache)]
     shown = on_terminal(words, columns=200).written
     assert re.search(r"\x1b\[1mkey +op +target +kind +stored +config\x1b\[0m", shown)
     assert re.search(r"^\x1b\[36m[0-9a-f]{12}\x1b\[0m  ", shown, re.MULTILINE)

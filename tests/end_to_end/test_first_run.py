@@ -69,7 +69,7 @@ def test_every_command_prints_what_is_needed_and_names_the_next(
         done = subprocess.run(command(*line.split()), cwd=folder, env=variables, text=True, check=False, **pipes)
         assert done.returncode == 0, done.stdout
         seconds[reached] = round(time.perf_counter() - begun, 1)
-        return done.stdout
+        return str(done.stdout)
 
     def shown(text: str, lines: tuple[str, ...]) -> bool:
         return re.fullmatch("\n".join(lines), text.rstrip("\n")) is not None
