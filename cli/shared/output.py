@@ -115,7 +115,7 @@ _COLOURS = {
     "1;31": r"^(?:(?:error|missing|damaged):|fail(?=  )|-(?= )|[1-9]\d* failures?\b"
     r"|(\d+) of (?!\1 )\d+ artifacts? present$)",
     "1;33": r"^(?:(?:warning|skipped|extra|cache):|warn(?=  )|~(?= ))|\b[1-9]\d* (?:warnings?|skipped)$",
-    "1;32": r"^(?:ok(?=  )|\+(?= )|0 failures\b|(\d+) of \1 artifacts? present$|the same, byte for byte\b)",
+    "1;32": r"^(?:ok(?=  )|\+(?= )|0 failures\b|(\d+) of \1 \w+ present$|the same, byte for byte\b)",
     "36": r"^[0-9a-f]{12}(?=  )",
     "1": r"^[a-z][\w.]*(?:, [\w.]+)*(?=  \()",
 }
