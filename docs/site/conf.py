@@ -50,6 +50,7 @@ html_css_files = ["precast.css"]
 html_js_files = [("precast.js", {"defer": "defer"})]
 smartquotes = False  # an option has two hyphens, also where a heading or a table names it
 pygments_style = "default"
+pygments_dark_style = "github-dark"
 
 BELOW = {
     "docs/reference/python": "python/loader.*\npython/attach.*\npython/kernels.*",
