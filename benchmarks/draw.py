@@ -11,12 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pictures import calls, engine, pipeline, ratios, stages, starts
+from pictures import badges, calls, engine, pipeline, ratios, stages, starts, terminal
 from pictures.svg import NARROW
+
+from precast.build.link.versions import RELEASES
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
+PROJECT = ROOT / "pyproject.toml"
 GPU = "nvidia-h200"
 
 
@@ -35,7 +38,9 @@ def drawn(results: Path = RESULTS) -> dict[str, str]:
     products = part("gemm-bfloat16")
     return {
         "pipeline.svg": stages.draw(),
+        **both("badges", badges.picture, badges.facts(PROJECT.read_text(), [release.dsl for release in RELEASES])),
         **both("pipeline-short", pipeline.draw),
+        **both("first-run", terminal.picture, read("first-run.json")),
         **both("engine", engine.picture, read("engine-start.json")),
         **both("memory-bound", ratios.memory_bound, part("memory-bound")["rows"]),
         **both("gemm", ratios.products, [products, part("gemm-float8")]),

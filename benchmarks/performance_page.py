@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from html import escape
+from statistics import geometric_mean
 from typing import Any
 
-from performance_tables import attention, figures, gemm, kernels, llama, loader, memory_bound
+from performance_tables import STREAMED, attention, figures, gemm, kernels, llama, loader, memory_bound
+from pictures.svg import TIMES
 
 Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 HEAD = """# Performance
-
+"""
+ABOUT = """
 Each figure is compared with its peer of the same run, since clocks differ from day to day. A ratio is the peer's time
 over ours: above 1, ours is faster. [How times are measured](#how-times-are-measured) explains the rules.
 """
@@ -95,7 +98,8 @@ def page(results: Results) -> str:
     >>> "No machine was measured yet" in page({})
     True
     """
-    parts = [HEAD, *_pictures({name for found in results.values() for name in found})]
+    measured = {name for found in results.values() for name in found}
+    parts = [HEAD, *_opening(found for _, found in sorted(results.items())), ABOUT, *_pictures(measured)]
     for _, found in sorted(results.items()):
         machines = [found[name]["machine"] for name in RENDERED if name in found]
         if machines:
@@ -106,7 +110,39 @@ def page(results: Results) -> str:
                 if name in found:
                     text = "\n".join(render(found[name]["data"]))
                     parts.append(f"\n### {TITLES[name]}\n\n{section(found[name], shared)}\n\n{text}\n")
-    return "".join([*parts, *([] if len(parts) > 1 else [NONE]), METHOD, FOOT])
+    return "".join([*parts, *([] if measured else [NONE]), METHOD, FOOT])
+
+
+def _opening(machines: Iterable[Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """A row of numbers, each with its unit, of the first machine that has any; below each, what it is of."""
+    for found in machines:
+        if numbers := list(_numbers({name: part["data"] for name, part in found.items()})):
+            head, below = (" | ".join(cells) for cells in zip(*numbers, strict=True))
+            yield f"\n| {head} |\n|{' --- |' * len(numbers)}\n| {below} |\n"
+            return
+
+
+def _numbers(data: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The number of each part that was measured, and what it is.
+
+    >>> list(_numbers({"figures": {"call": [{"what": "precast", "us": 3.5}, {"what": "torch.mul(out=)", "us": 7.6}]}}))
+    [('3.5 us', 'host time of a call; `torch.mul`: 7.6 us')]
+    """
+    if "gemm-bfloat16" in data:
+        mean = data["gemm-bfloat16"]["summary"]["geometric_mean"]
+        yield f"{mean:.2f}{TIMES} torch", "`gemm` in bfloat16, beside the fastest library of torch"
+    if dense := [r["ratio"] for r in data.get("attention", {}).get("rows", ()) if r["shape"]["layout"] == "dense"]:
+        yield f"{geometric_mean(dense):.2f}{TIMES} torch", "dense attention, beside the fastest backend of torch"
+    if ratios := [row["ratio"] for row in data.get("llama", {}).get("rows", ())]:
+        yield f"{geometric_mean(ratios):.2f}{TIMES} torch", "four layers of Llama 3 8B, in a CUDA graph"
+    if large := [r for r in data.get("memory-bound", {}).get("rows", ()) if r["bytes"] >= STREAMED]:
+        share = geometric_mean([row["copy"] / row["us"] for row in large])
+        yield (
+            f"{share:.2f}{TIMES} a copy",
+            f"speed of kernels bound by memory, from {STREAMED >> 20} MB on",
+        )
+    if call := {row["what"]: row["us"] for row in data.get("figures", {}).get("call", ())}:
+        yield f"{call['precast']} us", f"host time of a call; `torch.mul`: {call['torch.mul(out=)']} us"
 
 
 def _pictures(measured: Collection[str]) -> Iterator[str]:

@@ -112,8 +112,7 @@ def _docstring(name: str) -> str:
             return ast.get_docstring(ast.parse(path.read_bytes())) or ""
     from precast.kernels.authoring.extras import installing
 
-    text = f"Not installed: {installing(module)}."
-    return text.replace("[", r"\[")  # Typer takes brackets for markup
+    return f"Not installed: {installing(module)}."
 
 
 def first_line(name: str) -> str:
@@ -121,8 +120,8 @@ def first_line(name: str) -> str:
     return _docstring(name).partition("\n")[0]
 
 
-class _Flags:
-    """A mixin of commands: a flag takes no value, so its help names no type."""
+class _Helped:
+    """A mixin of commands: their help. A flag takes no value, so its help names no type."""
 
     def get_params(self, ctx: Any) -> Any:
         """The arguments and options, ``--help`` among them."""
@@ -132,12 +131,18 @@ class _Flags:
                 option.metavar = ""
         return params
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from precast.cli.shared.help import help_of
 
-class Command(_Flags, TyperCommand):
+        formatter.write(help_of(self, ctx, getattr(self, "groups", list)()))
+
+
+class Command(_Helped, TyperCommand):
     """One command."""
 
 
-class Commands(_Flags, TyperGroup):
+class Commands(_Helped, TyperGroup):
     """The commands, or the subcommands of one. A command's file is imported only to run or complete the command."""
 
     parent = ""
@@ -149,24 +154,30 @@ class Commands(_Flags, TyperGroup):
         return {name.rpartition(" ")[2]: name for name in names}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments before the subcommand, where a shell's completion may be requested."""
+        """The arguments before the subcommand, where a shell's completion may be requested; without any, the help."""
         if any(arg.endswith("-completion") for arg in args):
             from precast.cli.completion import answer_first_tab
 
             answer_first_tab()
+        if not args and not ctx.resilient_parsing:
+            print(ctx.get_help())
+            raise typer.Exit(WRONG)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the help."""
         return list(self._full_names())
 
+    def groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The commands by the headings of their folders; those of a command under one heading."""
+        if self.parent:
+            return [("Commands", [(word, first_line(name)) for word, name in self._full_names().items()])]
+        return [(PANELS[room], [(name, first_line(name)) for name in names]) for room, names in ROOMS.items()]
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command as the help lists it: its name, its first line, its heading."""
+        """A command as completion lists it: its name and its first line."""
         name = self._full_names().get(cmd_name)
-        if name is None:
-            return None
-        panel = None if self.parent else PANELS[room_of()[name]]
-        return TyperCommand(cmd_name, help=first_line(name), rich_help_panel=panel)
+        return None if name is None else TyperCommand(cmd_name, help=first_line(name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run or to complete: here its file is imported."""
@@ -192,7 +203,7 @@ class Commands(_Flags, TyperGroup):
 def load(name: str) -> Any:
     """The command of this name: what its file defines as ``command``, or the group of its subcommands."""
     if name in SUBCOMMANDS:
-        group = Commands(name=name, help=_docstring(name), no_args_is_help=True)
+        group = Commands(name=name, help=_docstring(name))
         group.parent = name
         return group
     from precast.build.satellites import satellite
@@ -216,7 +227,6 @@ def _version(value: bool) -> None:
 
 app = typer.Typer(
     cls=Commands,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,  # an unexpected error keeps Python's own traceback, complete also in a log
     context_settings={"help_option_names": ["--help", "-h"]},
 )

@@ -20,6 +20,9 @@ from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import config_text
 from precast.loader.resolve.cache import Cache
 
+HEAD = ("key", "op", "target", "kind", "stored", "config")
+LISTED = ("key", "op", "target", "kind", "cache", "config")
+
 
 def command(
     cache: Annotated[
@@ -56,14 +59,14 @@ def command(
     rows = artifacts_where(opened, variants, where or ())
     data = {"name": opened.name, "artifacts": [to_json(op, artifact) for op, artifact in rows]}
     total = f"{opened.name}: {count(len(rows), 'artifact')} of {count(len({op for op, _ in rows}), 'op')}"
-    print_result(data, f"{as_table(rows)}\n{total}", as_json)
+    print_result(data, f"{as_table(rows)}\n{total}", as_json, [HEAD])
 
 
 def _list_installed(op: str, where: Sequence[str], as_json: bool) -> None:
     from precast import loader
 
     rows = listed(loader.caches(), op, where)
-    print_result([row.to_json() for row in rows], artifact_table(rows) if rows else NO_CACHES, as_json)
+    print_result([row.to_json() for row in rows], artifact_table(rows) if rows else NO_CACHES, as_json, [LISTED])
 
 
 def to_json(op: str, artifact: Artifact) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def to_json(op: str, artifact: Artifact) -> dict[str, Any]:
 def as_table(rows: list[Variant]) -> str:
     """One aligned line for each artifact."""
     return table(
-        ("key", "op", "target", "kind", "stored", "config"),
+        HEAD,
         [(a.key[:12], op, _target_text(a), a.kind, size(a.blob.stored), config_text(a.config)) for op, a in rows],
     )
 

@@ -28,7 +28,11 @@ def command(
     output: options.OutputFolder = Path(),
     attach: Annotated[
         str,
-        typer.Option("--attach", help="Write a warm-up that calls this library: quack, flashinfer or flash_attention."),
+        typer.Option(
+            "--attach",
+            help="Write a warm-up that calls this library: quack, flashinfer or flash_attention.",
+            metavar="LIBRARY",
+        ),
     ] = "",
     ci: Annotated[
         bool, typer.Option("--ci", help="Write the steps and the workflow that build and ship NAME.yaml.")

@@ -23,6 +23,8 @@ from precast.loader.contract.format.index import key_to_json
 if TYPE_CHECKING:
     from precast.build.store.history import Verdict
 
+_TOTALS = ("op", "target", "variants")
+
 
 def command(
     manifests: options.ManifestsOrProject = None,
@@ -53,7 +55,7 @@ def command(
         data = {"variants": [verdict.to_json() for verdict in verdicts]}
         print_result(data, "\n".join([*map(str, verdicts), total]), as_json)
     else:
-        print_result(plan_to_json(plan), render(plan), as_json)
+        print_result(plan_to_json(plan), render(plan), as_json, [_TOTALS, *map(_head, plan.variants)])
 
 
 def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
@@ -98,12 +100,17 @@ def render(plan: Plan) -> str:
 
 
 def _op(op: str, variants: list[Variant]) -> str:
-    """One table; entries of an op have the same keys. A tuned key has a star."""
+    """One table; entries of an op have the same keys."""
     first = variants[0]
     keys = list(first.config)
-    head = [*(f"{k}*" if k in first.tuned else k for k in keys), "target", "rank", "emit", "location"]
     rows = [[*(_cell(v, k) for k in keys), v.target, v.rank, "+".join(v.emit), v.location] for v in variants]
-    return f"{', '.join(first.produces)}  ({first.source})\n{table(head, rows)}"
+    return f"{', '.join(first.produces)}  ({first.source})\n{table(_head(first), rows)}"
+
+
+def _head(variant: Variant) -> list[str]:
+    """The head of the table of an op. A tuned key has a star."""
+    keys = (f"{k}*" if k in variant.tuned else k for k in variant.config)
+    return [*keys, "target", "rank", "emit", "location"]
 
 
 def _cell(variant: Variant, key: str) -> object:
@@ -115,4 +122,4 @@ def _counts(plan: Plan) -> str:
     counts = Counter((v.op, v.target) for v in plan.variants)
     rows = [[op, target, number] for (op, target), number in sorted(counts.items())]
     total = f"{plan.name}: {count(len(plan.variants), 'variant')}, {len(plan.skipped)} skipped"
-    return f"{table(['op', 'target', 'variants'], rows)}\n\n{total}" if rows else total
+    return f"{table(_TOTALS, rows)}\n\n{total}" if rows else total

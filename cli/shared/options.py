@@ -62,7 +62,7 @@ Model = Annotated[
     Option("--model", help="The engine's model: its config.json. No weights are read.", metavar="FILE"),
 ]
 TensorParallel = Annotated[
-    int, Option("--tensor-parallel", help="Over how many GPUs the engine spreads each layer.", min=1)
+    int, Option("--tensor-parallel", help="Over how many GPUs the engine spreads each layer.", min=1, metavar="N")
 ]
 EngineOption = Annotated[
     list[str] | None,

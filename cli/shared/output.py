@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -43,8 +44,10 @@ def as_json(data: Any) -> str:
     return json.dumps(data, sort_keys=True, indent=2, allow_nan=False)
 
 
-def print_result(data: Any, text: str, json_output: bool) -> None:
+def print_result(data: Any, text: str, json_output: bool, heads: Sequence[Sequence[str]] = ()) -> None:
     """Print a result on stdout, as JSON or as text, in which control characters are escaped: a cache may have any.
+
+    ``heads`` are those of the text's tables, which a terminal shows in bold.
 
     >>> print_result({"variants": 2}, "2 variants", False)
     2 variants
@@ -53,7 +56,7 @@ def print_result(data: Any, text: str, json_output: bool) -> None:
         print(as_json(data))
         return
     text = visible(installable(text, checkout()))
-    print(text if terminal_width(sys.stdout) is None else coloured(text))
+    print(text if terminal_width(sys.stdout) is None else coloured(text, heads))
 
 
 @functools.cache
@@ -94,24 +97,41 @@ def print_message(text: str) -> None:
     if not verbosity.prints(text):
         return
     width, text = terminal_width(sys.stderr), installable(text, checkout())
-    print(text if width is None else coloured(folded(text, width)), file=sys.stderr, flush=True)
+    print(text if width is None else coloured(folded(cut(text, width), width)), file=sys.stderr, flush=True)
+
+
+def cut(text: str, width: int) -> str:
+    """A text in which a line of a file ends at a width: a caret below it stays below its place.
+
+    >>> print(cut("  9 | dtype: bfloat17  # a comment\\n    |        ^", 24))
+      9 | dtype: bfloat17  …
+        |        ^
+    """
+    lines = r"^ *\d+ \| .*(?=\n +\| +\^)"
+    return re.sub(lines, lambda line: f"{line[0][: width - 1]}…" if len(line[0]) > width else line[0], text, flags=re.M)
 
 
 _COLOURS = {
-    31: r"^(?:(?:error|missing|damaged):|fail(?=  )|-(?= ))",
-    33: r"^(?:(?:warning|skipped|extra):|warn(?=  )|~(?= ))",
-    32: r"^(?:ok(?=  )|\+(?= ))",
+    "1;31": r"^(?:(?:error|missing|damaged):|fail(?=  )|-(?= )|[1-9]\d* failures?\b"
+    r"|(\d+) of (?!\1 )\d+ artifacts? present$)",
+    "1;33": r"^(?:(?:warning|skipped|extra|cache):|warn(?=  )|~(?= ))|\b[1-9]\d* (?:warnings?|skipped)$",
+    "1;32": r"^(?:ok(?=  )|\+(?= )|0 failures\b|(\d+) of \1 \w+ present$|the same, byte for byte\b)",
+    "36": r"^[0-9a-f]{12}(?=  )",
+    "1": r"^[a-z][\w.]*(?:, [\w.]+)*(?=  \()",
 }
 
 
-def coloured(text: str) -> str:
+def coloured(text: str, heads: Sequence[Sequence[str]] = ()) -> str:
     """A text for a terminal: the words and marks that begin a line, such as ``error:``, in colour, and carets.
+
+    Heads of tables, keys and the names of ops are set off, too.
 
     >>> coloured("error: no such file") if not os.environ.get("NO_COLOR") else "..."
     '\\x1b[1;31merror:\\x1b[0m no such file'
     """
     if os.environ.get("NO_COLOR"):
         return text
-    for colour, words in _COLOURS.items():
-        text = re.sub(words, f"\x1b[1;{colour}m\\g<0>\x1b[0m", text, flags=re.MULTILINE)
+    lines = {rf"^ *{' +'.join(map(re.escape, head))}$" for head in heads}
+    for colour, words in (*_COLOURS.items(), *(("1", line) for line in sorted(lines))):
+        text = re.sub(words, f"\x1b[{colour}m\\g<0>\x1b[0m", text, flags=re.MULTILINE)
     return re.sub(r"^( +\| +)\^$", "\\1\x1b[1;31m^\x1b[0m", text, flags=re.MULTILINE)

@@ -9,6 +9,7 @@ import typer
 from page_parts import NOTE, fenced, table
 
 from precast.cli import main
+from precast.cli.shared.help import record
 
 HEAD = """\
 # The command line
@@ -56,8 +57,7 @@ def _command(name: str) -> str:
 
 def _shown(argument: Any) -> str:
     """An argument as the usage has it: in brackets where it may be left out."""
-    name = argument.metavar or argument.name.upper()
-    return name if argument.required else f"[{name}]"
+    return _record(argument)[0]
 
 
 def _names(option: Any) -> str:
@@ -67,11 +67,10 @@ def _names(option: Any) -> str:
 
 def _help(parameter: Any) -> str:
     """What it does, with its default, but for one that is this Python's own version."""
-    text = _record(parameter)[1].replace("  [required]", "").replace("  [", " [")
+    text = _record(parameter)[1]
     return text.replace(f"[default: {sys.version_info[0]}.{sys.version_info[1]}]", "[default: that of this Python]")
 
 
 def _record(parameter: Any) -> tuple[str, str]:
     """The two columns of the help."""
-    name, text = parameter.get_help_record(typer.Context(typer.main.get_command(main.app)))
-    return name, text
+    return record(parameter, typer.Context(typer.main.get_command(main.app)))

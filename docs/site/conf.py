@@ -9,8 +9,12 @@ from __future__ import annotations
 import html
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from page_html import folding, prompted
 
 project = "precast"
 html_title = "precast"
@@ -35,6 +39,8 @@ exclude_patterns = [
 
 myst_heading_anchors = 4  # as code hosts make them, so that links to sections work in both
 html_theme = "furo"
+html_theme_options = {"light_logo": "mark.svg", "dark_logo": "mark.svg"}
+html_favicon = "style/mark.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
@@ -44,7 +50,13 @@ html_css_files = ["precast.css"]
 html_js_files = [("precast.js", {"defer": "defer"})]
 smartquotes = False  # an option has two hyphens, also where a heading or a table names it
 pygments_style = "default"
+pygments_dark_style = "github-dark"
 
+BELOW = {
+    "docs/reference/python": "python/loader.*\npython/attach.*\npython/kernels.*",
+    "docs/reference/emulation": "../upstream/*",
+}
+"""Pages whose links lead to all pages of a folder: the navigation has these below them."""
 _PART = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 _PAGE = re.compile(r"\[([^\]]+)\]\(([^)#]+)\.md\)")
 
@@ -74,6 +86,14 @@ def add_navigation(app: Any, name: str, source: list[str]) -> None:
     """Before the first page is read: its links become the navigation."""
     if name == root_doc:
         source[0] += navigation(source[0])
+    if name in BELOW:
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{BELOW[name]}\n```\n"
+
+
+def change_html(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Before a page is written: what its Markdown cannot say."""
+    context["furo_navigation_tree"] = folding(context.get("furo_navigation_tree", ""))
+    context["body"] = prompted(context.get("body", ""))
 
 
 def write_entrance(app: Any, error: Exception | None) -> None:
@@ -95,5 +115,6 @@ def copy_pictures(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", add_navigation)
+    app.connect("html-page-context", change_html, priority=900)  # after the theme
     app.connect("build-finished", write_entrance)
     app.connect("build-finished", copy_pictures)

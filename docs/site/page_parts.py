@@ -37,12 +37,12 @@ def fenced(language: str, text: str) -> str:
 
 
 def docstring(text: str) -> str:
-    """A docstring as Markdown: its sections as bold words, its parameters as a list, its sessions as blocks of code.
+    """A docstring as Markdown: its sections with headings, its parameters as a list, its sessions as blocks of code.
 
     >>> print(docstring("Say ``x``.\\n\\nParameters\\n----------\\nx\\n    What to say,\\n    and how.\\n\\n"))
     Say `x`.
     <BLANKLINE>
-    **Parameters**
+    ## Parameters
     <BLANKLINE>
     - `x`: What to say, and how.
     """
@@ -52,7 +52,7 @@ def docstring(text: str) -> str:
         if name == "Examples":
             parts.append(_prose(body))
         else:
-            parts += [f"**{name}**", _terms(body)]
+            parts += [f"## {name}", _terms(body)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,55 +1,114 @@
-"""The page of the Python interface: the public names of three modules, with their signatures and docstrings."""
+"""The pages of the Python interface: the public names of three modules, with their signatures and docstrings."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from page_parts import NOTE, docstring, fenced
+from page_parts import NOTE, docstring, fenced, table
 
 WIDTH = 88
 HEAD = """\
 # The Python interface
 
-Each public name, from its docstring. The examples are run by the tests."""
+Each public name, from its docstring, on a page of its own. The examples are run by the tests."""
 MODULES = {
     "precast.loader": "What a program calls. Importing it imports neither torch nor TVM-FFI nor any cache.",
     "precast.loader.attach": "Other libraries' own front ends, with kernels from caches ([attach](../attach.md)).",
     "precast.kernels": "What a kernel author declares ([authoring](../authoring.md)). It imports no compiler.",
 }
+FOLDER = "python"
+"""Where the pages of single names are, beside the page of all."""
 
 
 def page() -> str:
-    """The whole page."""
+    """The page of all names: a table of each module's functions, one of its classes, and its errors."""
     return "\n\n".join([HEAD, *(part for name, text in MODULES.items() for part in _module(name, text))]) + "\n" + NOTE
+
+
+def pages() -> dict[str, str]:
+    """The page of each function and of each class, by the name of its file in ``FOLDER``."""
+    return {
+        _file(name, one): _linked("\n\n".join([f"# `{_short(name, one)}`", *text(one, value)]), name) + "\n" + NOTE
+        for name in MODULES
+        for text, known in ((_function, _functions(name)), (_class, _classes(name)))
+        for one, value in known
+    }
 
 
 def _module(name: str, text: str) -> Iterator[str]:
     yield f"## `{name}`"
     yield text
-    module = importlib.import_module(name)
-    known = [(one, getattr(module, one)) for one in module.__all__]
-    known = [(one, value) for one, value in known if not inspect.ismodule(value)]  # attach has a section of its own
-    functions = [pair for pair in known if inspect.isfunction(pair[1])]
-    classes = [pair for pair in known if inspect.isclass(pair[1]) and not issubclass(pair[1], BaseException)]
-    errors = [pair for pair in known if inspect.isclass(pair[1]) and issubclass(pair[1], BaseException)]
-    for one, value in functions:
-        yield f"### `{one}`"
-        yield fenced("python", _wide(one, value))
-        yield docstring(value.__doc__)
-    for one, value in classes:
-        yield f"### `{one}`"
-        yield docstring(_doc(value))
-        yield from _methods(value)
-    others = [one for one, value in known if not inspect.isfunction(value) and not inspect.isclass(value)]
+    for noun, known in (("function", _functions(name)), ("class", _classes(name))):
+        if known:
+            rows = [(f"[`{one}`]({FOLDER}/{_file(name, one)})", _sentence(value)) for one, value in known]
+            yield table((noun, ""), rows)
+    others = [one for one, value in _public(name) if not inspect.isfunction(value) and not inspect.isclass(value)]
     if others:
         yield "Also: " + ", ".join(f"`{one}`" for one in others) + "."
+    errors = [pair for pair in _public(name) if inspect.isclass(pair[1]) and issubclass(pair[1], BaseException)]
     if errors:
         yield f"### Errors of `{name}`"
         yield "\n".join(f"- `{one}` ({_bases(value)}{_code(value)}): {_first(_doc(value))}" for one, value in errors)
+
+
+def _public(module: str) -> list[tuple[str, Any]]:
+    """The public names; a module among them has a section of its own."""
+    known = importlib.import_module(module)
+    named = [(one, getattr(known, one)) for one in known.__all__]
+    return [(one, value) for one, value in named if not inspect.ismodule(value)]
+
+
+def _functions(module: str) -> list[tuple[str, Any]]:
+    return [pair for pair in _public(module) if inspect.isfunction(pair[1])]
+
+
+def _classes(module: str) -> list[tuple[str, Any]]:
+    return [pair for pair in _public(module) if inspect.isclass(pair[1]) and not issubclass(pair[1], BaseException)]
+
+
+def _short(module: str, name: str) -> str:
+    """A name as a program has it.
+
+    >>> _short("precast.loader", "get"), _short("precast.loader.attach", "Seam")
+    ('loader.get', 'attach.Seam')
+    """
+    return f"{module.rpartition('.')[2]}.{name}"
+
+
+def _file(module: str, name: str) -> str:
+    return f"{_short(module, name)}.md"
+
+
+def _function(name: str, value: Any) -> Iterator[str]:
+    yield fenced("python", _wide(name, value))
+    yield docstring(value.__doc__)
+
+
+def _class(_: str, value: Any) -> Iterator[str]:
+    yield docstring(_doc(value))
+    yield from _methods(value)
+
+
+def _sentence(value: Any) -> str:
+    """The first sentence of a docstring, for a cell."""
+    return re.split(r"(?<=\.)\s", _first(inspect.cleandoc(value.__doc__ or "")))[0]
+
+
+def _linked(text: str, module: str) -> str:
+    """A page whose *See also* leads to the pages of other names of the module, or of the loader."""
+    modules = ("precast.loader", module)
+    near = {one: _file(name, one) for name in modules for one, _ in (*_functions(name), *_classes(name))}
+
+    def link(name: re.Match[str]) -> str:
+        return f"[{name[0]}]({near[name[1]]})" if name[1] in near else name[0]
+
+    names = r"`(?:precast\.loader\.)?(\w+)`"
+    return re.sub(r"^See also: .*$", lambda line: re.sub(names, link, line[0]), text, flags=re.MULTILINE)
 
 
 def _methods(cls: type) -> Iterator[str]:
@@ -63,6 +122,7 @@ def _methods(cls: type) -> Iterator[str]:
         if text:
             shown.append(f"- `{name}{'' if isinstance(value, property) else signature(method)}`: {_first(text)}")
     if shown:
+        yield "## Methods and properties"
         yield "\n".join(shown)
 
 

@@ -1,4 +1,4 @@
-"""Write four pages of docs/reference and the published JSON Schemas from the code: ``make reference``.
+"""Write the pages of docs/reference that come from code and the published JSON Schemas: ``make reference``.
 
 A test fails while one is out of date.
 """
@@ -33,11 +33,14 @@ def files() -> Iterator[tuple[Path, str]]:
         yield SCHEMAS / f"{name}.json", f"{json.dumps(cache_schema.schema_of(name), sort_keys=True)}\n"
     for name, page in PAGES.items():
         yield FOLDER / name, page()
+    for name, text in python_page.pages().items():
+        yield FOLDER / python_page.FOLDER / name, text
 
 
 def main() -> None:
     """Write every file."""
     for path, text in files():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
 

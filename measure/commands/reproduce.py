@@ -25,7 +25,9 @@ def command(
     sample: Annotated[
         int, typer.Option(min=0, help="Build only this many variants, drawn at random; 0 means all.", metavar="N")
     ] = 0,
-    seed: Annotated[str, typer.Option(help="The seed that draws the sample; by default the cache's digest.")] = "",
+    seed: Annotated[
+        str, typer.Option(help="The seed that draws the sample; by default the cache's digest.", metavar="SEED")
+    ] = "",
     jobs: options.Jobs = None,
     profile: options.Profile = None,
     pass_env: options.PassEnv = None,

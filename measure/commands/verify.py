@@ -74,7 +74,11 @@ def command(
     ] = 1,
     sanitizer: Annotated[
         Sanitizer | None,
-        typer.Option("--sanitizer", help="Launch small problems under this tool of compute-sanitizer."),
+        typer.Option(
+            "--sanitizer",
+            help="Launch small problems under this tool of compute-sanitizer: memcheck, racecheck or synccheck.",
+            metavar="TOOL",
+        ),
     ] = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", help="Write a report in JUnit's XML format.", metavar="FILE")

@@ -20,7 +20,19 @@ function update() {
   }
   const stored = shown.reduce((sum, v) => sum + v.stored, 0);
   $("count").textContent = `${shown.length} of ${variants.length} variants, ${bytes(stored)} of the cache`;
+  $("treemap-about").textContent = covered(stored);
   plots();
+}
+
+// What the boxes cover, and what of the cache they do not. Variants of the same code are stored once.
+function covered(stored) {
+  const once = data.stored - data.ptx - data.shared, all = variants.reduce((sum, v) => sum + v.stored, 0);
+  const rest = [data.shared && `${bytes(data.shared)} of no single variant, such as the runtime library`, data.ptx && `${bytes(data.ptx)} of PTX`].filter(Boolean).join(" and ");
+  return [
+    `A box is a variant of those shown above, its area the variant's compressed bytes: ${bytes(stored)} in all.`,
+    all > once && `Equal ones are stored once, so that the cache has ${bytes(once)} of variants.`,
+    rest && `No box: ${rest}.`,
+  ].filter(Boolean).join(" ");
 }
 
 function plots() {
@@ -50,7 +62,7 @@ function tiles() {
     ["variants", variants.length, `of ${counted(ops.length, "op")}`],
     ["stored", bytes(data.stored), `compressed: ${parts.join(", ")}; ${bytes(data.size)} unpacked`],
     ["targets", unique(variants.map((v) => v.target)).sort().join(", "), unique(variants.map((v) => v.host)).filter(Boolean).sort().join("; ") || "device code alone"],
-    ["verified", verified ? `${verified} of ${variants.length}` : "not verified", evidence],
+    ["verified", verified ? `${verified} of ${variants.length}` : "not verified", evidence, verified ? "" : "warn"],
   ];
   if (wrong) list.push(["wrong", wrong, "differ from their reference", "bad"]);
   if (spills) list.push(["with spills", spills, "use local memory", "warn"]);

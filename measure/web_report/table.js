@@ -136,7 +136,7 @@ function rowOf(op, one) {
   row.append(make("td", null, {}, open));
   for (const [name, get, kind, print] of op.columns) {
     const cell = make("td", print ? print(one) : get(one), kind ? { class: kind } : {});
-    if (name === "checked") cell.className = { verified: "good", wrong: "bad", emulated: "", unverified: "soft" }[one.state];
+    if (name === "checked") cell.className = { verified: "good", wrong: "bad", emulated: "", unverified: "warn" }[one.state];
     if (name === "spills" && one.spilled) cell.classList.add("warn");
     row.append(cell);
   }

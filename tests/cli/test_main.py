@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from rich.text import Text
 
 from precast.cli import main
 from precast.cli.shared.examples import EXAMPLES
@@ -22,6 +23,7 @@ from precast.measure import commands as of_measure
 from precast.publish import commands as of_publish
 from tests.helpers.forks.forked_process import run
 from tests.helpers.pages import command_of
+from tests.helpers.terminal import on_terminal
 
 PRECAST = [sys.executable, "-m", "precast.cli.main"]
 
@@ -32,7 +34,7 @@ def precast(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def text_of(help_text: str) -> str:
-    """The words of a help page, without its boxes."""
+    """The words of a help page or of an error, without its box."""
     return " ".join(help_text.replace("│", " ").split())
 
 
@@ -44,13 +46,29 @@ def test_version() -> None:
 
 def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
     done = precast("--help")
-    headings = [done.stdout.index(f"╭─ {main.PANELS[room]} ─") for room in main.ROOMS]
+    headings = [done.stdout.index(f"\n\n{main.PANELS[room]}:\n") for room in main.ROOMS]
     assert headings == sorted(headings)
-    panels = done.stdout[headings[0] :].split("╭─ ")[1:]
-    for panel, (room, names) in zip(panels, main.ROOMS.items(), strict=True):
-        assert panel.startswith(main.PANELS[room])
-        for name in names:
-            assert f"{name} {main.first_line(name)}" in text_of(panel)
+    for start, names in zip(headings, main.ROOMS.values(), strict=True):
+        group = done.stdout[start:].split("\n\n")[1]
+        assert all(f"{name} {main.first_line(name)}" in text_of(group) for name in names)
+
+
+@pytest.mark.parametrize("name", ["", *main.SUBCOMMANDS, *main.commands()])
+def test_a_help_of_80_columns_has_no_orphan_and_no_type_of_python(name: str) -> None:
+    lines = precast(*name.split(), "--help", COLUMNS="80").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    shown = "\n".join(lines)
+    assert not re.search(r"<[\w\[\] ]+>(?!\.)|\b(?:bool|int range|str|Path)\b", shown.partition("\nExamples:")[0])
+    for above, line in itertools.pairwise(lines):
+        alone = re.fullmatch(r" +[^-\[\s]\S*", line)
+        assert not (alone and len(above) > 60), f"a word that is alone in a line: {line}"
+
+
+def test_a_help_has_colours_on_a_terminal_alone() -> None:
+    words = [*PRECAST, "plan", "--help"]
+    shown, plain = (on_terminal(words, env=env).written for env in ({}, {"NO_COLOR": "1"}))
+    assert "\x1b[1mOptions:\x1b[0m" in shown and "\x1b[36m--target\x1b[0m" in shown
+    assert "\x1b" not in plain and "\x1b" not in precast("plan", "--help").stdout
 
 
 @pytest.mark.parametrize("distribution", ["attach", "measure", "publish"])
@@ -59,8 +77,7 @@ def test_a_command_whose_distribution_is_not_there_names_what_installs_it(
 ) -> None:
     name = f"absent from {distribution}"
     monkeypatch.setitem(main.SATELLITES, name, f"precast.{distribution}.absent")
-    shown = Text.from_markup(main.first_line(name)).plain  # as Typer prints it
-    assert shown == f"Not installed: pip install 'precast[{distribution}]'."
+    assert main.first_line(name) == f"Not installed: pip install 'precast[{distribution}]'."
 
 
 def test_the_help_of_a_group_lists_its_commands() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 
-from precast.cli.shared.output import PARTS, as_json, elide, size, table
+from precast.cli.shared.output import PARTS, as_json, coloured, elide, size, table
 from tests.helpers.caches import Native, demo
 from tests.helpers.terminal import on_terminal
 
@@ -96,3 +97,28 @@ def test_an_extra_names_the_folders_of_the_distributions_that_it_brings() -> Non
     folders = {extra: parts & alone for extra, parts in brought.items()}
     own = ("dev", "test")
     assert {e: f for e, f in folders.items() if f and e not in own} == {e: set(f) for e, f in PARTS.items()}
+
+
+def test_a_terminal_shows_heads_and_results_in_colour_and_a_pipe_does_not(tmp_path: Path) -> None:
+    cache = demo(Native(tmp_path)).write(tmp_path / "demo")
+    words = [sys.executable, "-m", "precast.cli.main", "list", str(cache)]
+    shown = on_terminal(words, columns=200).written
+    assert re.search(r"\x1b\[1mkey +op +target +kind +stored +config\x1b\[0m", shown)
+    assert re.search(r"^\x1b\[36m[0-9a-f]{12}\x1b\[0m  ", shown, re.MULTILINE)
+    assert "\x1b" not in on_terminal(words, env={"NO_COLOR": "1"}).written
+    assert "\x1b" not in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("0 failures, 2 warnings", "1;32"), ("1 failure, 0 warnings", "1;31"), ("demo: 8 variants, 3 skipped", "1;33"),
+        ("8 of 8 artifacts present", "1;32"), ("8 of 12 artifacts present", "1;31"), ("mine.scaled  (m:scaled)", "1"),
+        ("missing: x", "1;31"), ("the same, byte for byte: 8 artifacts", "1;32"), ("cache: bytes stored", "1;33"),
+        ("demo: 8 variants, 0 skipped", ""), ("scaled.py", ""), ("op      target  variants", "1"),
+    ],
+)  # fmt: skip
+def test_the_lines_that_decide_have_colours(monkeypatch: pytest.MonkeyPatch, line: str, code: str) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = coloured(line, [("op", "target", "variants")])
+    assert re.findall(r"\x1b\[([1-9;]+)m", shown)[:1] == ([code] if code else [])

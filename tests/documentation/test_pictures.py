@@ -12,12 +12,25 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.pages import PAGES, text_of
+from tests.helpers.pages import PAGES, blocks, text_of
 from tests.helpers.source_tree import ROOT
 from tests.helpers.web import browser
 
 IMAGES = ROOT / "docs" / "images"
-DRAWERS = ("bars", "calls", "engine", "panels", "pipeline", "ratios", "scale", "stages", "starts", "svg")
+DRAWERS = (
+    "badges",
+    "bars",
+    "calls",
+    "engine",
+    "panels",
+    "pipeline",
+    "ratios",
+    "scale",
+    "stages",
+    "starts",
+    "svg",
+    "terminal",
+)
 SVG = "{http://www.w3.org/2000/svg}"
 LARGEST = 40_000
 """Bytes of a picture."""
@@ -100,7 +113,7 @@ def test_a_bar_is_as_long_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_of_figures_begins_with_plots() -> None:
     """And no page begins with what its author must not do."""
     text = text_of("docs/performance.md")
-    assert text.index("images/memory-bound.svg") < text.index("images/calls.svg") < text.index("\n| ")
+    assert text.index("images/memory-bound.svg") < text.index("images/calls.svg") < text.index("\n| kernel ")
     assert not [page for page in PAGES if "do not edit" in text_of(page)]
 
 
@@ -141,3 +154,22 @@ def test_the_texts_fit_and_the_dark_form_is_dark() -> None:
                 assert driver.execute_script(FITS) == [], path.name
                 papers.append(driver.execute_script("return getComputedStyle(document.querySelector('.f-paper')).fill"))
             assert papers == ["rgb(255, 255, 255)", "rgb(13, 17, 23)"], path.name
+
+
+def test_the_picture_of_the_pipeline_names_files_that_are_there() -> None:
+    picture = (ROOT / "docs" / "images" / "pipeline.svg").read_text()
+    named = re.findall(r'class="[^"]*\bfile\b[^"]*"[^>]*>([^<]+)<', picture)
+    assert len(named) == 11
+    folders = (*(["build"] * 7), *(["loader"] * 4))
+    assert not [one for folder, one in zip(folders, named, strict=True) if not (ROOT / folder / one).is_file()]
+
+
+def test_the_badges_and_the_first_run_are_those_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, badges = load("draw", monkeypatch), load("pictures.badges", monkeypatch)
+    shown = badges.facts(draw.PROJECT.read_text(), [release.dsl for release in draw.RELEASES])
+    assert f'alt="{", ".join(map(" ".join, shown))}"' in text_of("README.md")
+    commands = [command["typed"] for command in json.loads((draw.RESULTS / "first-run.json").read_text())]
+    ten = [
+        line.partition("#")[0].strip() for block in blocks("README.md#Ten lines", "sh") for line in block.splitlines()
+    ]
+    assert commands == [line for line in ten if line.startswith("precast ")]

@@ -30,7 +30,18 @@ def test_every_file_is_what_the_code_says(writer: ModuleType) -> None:
 
 
 def test_no_other_page_is_there(writer: ModuleType) -> None:
-    assert {path.name for path in (ROOT / "docs" / "reference").iterdir()} == {*writer.PAGES, *BY_HAND}
+    folder = ROOT / "docs" / "reference"
+    written = {path for path, _ in writer.files()}
+    assert set(folder.rglob("*.md")) == {
+        *(path for path in written if path.suffix == ".md"),
+        *(folder / n for n in BY_HAND),
+    }
+
+
+def test_a_function_has_a_page_whose_name_is_its_largest_heading(writer: ModuleType) -> None:
+    text = text_of("docs/reference/python/loader.get.md")
+    assert text.startswith("# `loader.get`\n\n```python\ndef get(\n") and "\n## Parameters\n" in text
+    assert "[`get`](python/loader.get.md)" in text_of("docs/reference/python.md")
 
 
 def test_every_option_of_every_command_is_there() -> None:

@@ -17,14 +17,17 @@ from typing import Any
 import pytest
 
 from tests.helpers.documentation.site import MISSING, SITE, build, installed
-from tests.helpers.pages import PACKAGES, PAGES, prose, text_of
+from tests.helpers.pages import PACKAGES, PAGES, blocks, prose, text_of
 from tests.helpers.source_tree import ROOT
 from tests.helpers.web import browser, contrast
 
 needs_sphinx = pytest.mark.skipif(not installed(), reason=MISSING)
 STYLE = "return getComputedStyle(document.querySelector(arguments[0]), arguments[2] || null)[arguments[1]]"
 DARK = "rgb(13, 17, 23)"
-LOOKED_AT = ("docs/README", "docs/tutorial", "docs/performance", "docs/reference/cli", "README")
+LOOKED_AT = (
+    "docs/README", "docs/tutorial", "docs/performance", "docs/kernels", "docs/reference/cli",
+    "docs/reference/python/loader.get", "README",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -130,14 +133,6 @@ def test_the_navigation_is_the_links_of_each_part_of_the_first_page() -> None:
     assert re.findall(r"^[\w ]+ <.+>$", made, re.MULTILINE) == ["One <one>", "Two <../two>", "T T <t>"]
 
 
-def test_the_picture_of_the_pipeline_names_files_that_are_there() -> None:
-    picture = (ROOT / "docs" / "images" / "pipeline.svg").read_text()
-    named = re.findall(r'class="[^"]*\bfile\b[^"]*"[^>]*>([^<]+)<', picture)
-    assert len(named) == 11
-    folders = (*(["build"] * 7), *(["loader"] * 4))
-    assert not [one for folder, one in zip(folders, named, strict=True) if not (ROOT / folder / one).is_file()]
-
-
 def style(driver: Any, selector: str, name: str, part: str = "") -> str:
     return str(driver.execute_script(STYLE, selector, name, part))
 
@@ -170,12 +165,68 @@ def test_a_button_copies_what_is_typed_and_outputs_have_none(chromium: Any, site
 @pytest.mark.slow
 def test_commands_and_outputs_look_different(chromium: Any, site: Path) -> None:
     chromium.get((site / "docs" / "tutorial.html").as_uri())
-    assert style(chromium, "div.highlight-sh .highlight", "content", "::before") == '"$"'
-    assert style(chromium, "div.highlight-text .highlight", "content", "::before") == "none"
+    lines = blocks("docs/tutorial.md", "sh")[0].strip().splitlines()
+    prompts = chromium.find_element("css selector", "div.highlight-sh").find_elements("css selector", ".prompt")
+    assert len(prompts) == len(lines) == 4, "one for each command"
+    assert style(chromium, ".prompt", "content", "::before") == '"$"'
+    assert not chromium.find_elements("css selector", "div.highlight-text .prompt, div.highlight-python .prompt")
     command, output = (
         style(chromium, f"div.highlight-{kind} .highlight", "backgroundColor") for kind in ("sh", "text")
     )
     assert command != output
+
+
+@pytest.mark.slow
+def test_groups_fold_and_the_current_page_is_in_sight(chromium: Any, site: Path) -> None:
+    with browser.screen(chromium, 1400, 700):
+        for page, group in (("docs/README", "Start"), ("docs/reference/python/loader.variants", "Look up")):
+            chromium.get((site / f"{page}.html").as_uri())
+            groups = chromium.find_elements("css selector", ".sidebar-tree details")
+            assert len(groups) == text_of("docs/README.md").count("\n## ")
+            opened = chromium.find_elements("css selector", ".sidebar-tree details[open] > summary")
+            assert [summary.text for summary in opened] == [group]
+        here = chromium.find_element("css selector", ".sidebar-tree .current-page > a")
+        assert here.text == "loader.variants" and here.is_displayed()
+        top, bottom = chromium.execute_script(
+            "const r = arguments[0].getBoundingClientRect(); return [r.top, r.bottom]", here
+        )
+        assert 0 < top < bottom < 700 and chromium.execute_script("return scrollY") == 0
+
+
+@pytest.mark.slow
+def test_the_mark_is_shown_and_the_accent_is_one(chromium: Any, site: Path) -> None:
+    chromium.get((site / "docs" / "README.html").as_uri())
+    widths = "return [...document.querySelectorAll('.sidebar-logo')].map(i => i.naturalWidth)"
+    assert (
+        all(chromium.execute_script(widths))
+        and 'icon" href="../_static/mark.svg"' in (site / "docs" / "README.html").read_text()
+    )
+    accent = style(chromium, "article a.reference", "color")
+    assert accent == style(chromium, ".prompt", "color", "::before")
+    assert accent == style(chromium, "div.highlight-sh pre", "borderLeftColor") == "rgb(37, 99, 201)"
+
+
+@pytest.mark.slow
+def test_the_name_of_a_function_is_larger_than_the_headings_below(chromium: Any, site: Path) -> None:
+    chromium.get((site / "docs" / "reference" / "python" / "loader.get.html").as_uri())
+    name, heading, text = (float(style(chromium, tag, "fontSize")[:-2]) for tag in ("h1 code", "h2", "article p"))
+    assert name > heading > text
+    assert [part.text.strip("# \u00b6") for part in chromium.find_elements("css selector", "h2")] == [
+        "Parameters",
+        "Returns",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 1600])
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_no_table_is_cut_on_a_wide_screen(chromium: Any, site: Path, page: str, width: int) -> None:
+    cut = "return [...document.querySelectorAll('.table-wrapper')].filter(w => w.scrollWidth > w.clientWidth).length"
+    with browser.screen(chromium, width):
+        chromium.get((site / f"{page}.html").as_uri())
+        assert chromium.execute_script(cut) == 0
+        last = chromium.execute_script("return document.documentElement.scrollWidth")
+    assert last <= width
 
 
 @needs_sphinx

@@ -60,10 +60,14 @@ class Screen:
 
 @dataclass(frozen=True)
 class Session:
-    """What a command did on its terminal: its exit status, each state of the screen, the last one as ``lines``."""
+    """What a command did on its terminal: its exit status, each state of the screen, the last one as ``lines``.
+
+    ``written`` has its colours, too.
+    """
 
     status: int
     frames: tuple[str, ...]
+    written: str
 
     @property
     def lines(self) -> list[str]:
@@ -85,7 +89,7 @@ def on_terminal(
         os.execvpe(str(words[0]), [str(word) for word in words], settings)
     os.close(slave)
     decoder = codecs.getincrementaldecoder("utf-8")()
-    screen, frames, rest = Screen(columns), [""], ""
+    screen, frames, rest, written = Screen(columns), [""], "", ""
     until = time.monotonic() + 300
     while time.monotonic() < until:
         try:
@@ -93,6 +97,7 @@ def on_terminal(
         except OSError:  # Linux's end of file on a terminal
             break
         text = rest + decoder.decode(data)
+        written += text[len(rest) :]
         open_end = _OPEN_END.search(text)
         cut = open_end.start() if open_end else len(text)
         rest = text[cut:]
@@ -103,7 +108,7 @@ def on_terminal(
             os.write(master, b"\x03")
     os.close(master)
     _, status = os.waitpid(child, 0)
-    return Session(os.waitstatus_to_exitcode(status), tuple(frames))
+    return Session(os.waitstatus_to_exitcode(status), tuple(frames), written)
 
 
 def _login(slave: int) -> None:

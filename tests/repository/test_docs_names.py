@@ -13,6 +13,8 @@ from tests.helpers.pages import PACKAGES, PAGES, beside, command_of, commands, p
 from tests.helpers.source_tree import ROOT, modules
 
 HOME = "docs/README.md"
+BELOW = {"docs/reference/python.md": "docs/reference/python/", "docs/reference/emulation.md": "docs/upstream/"}
+"""Pages that lead to every page of a folder."""
 
 TOP = (
     "attach",
@@ -137,6 +139,18 @@ def test_every_command_and_option_exists(page: str) -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     """By the first page of the documentation, whose links are the navigation of the site, too: each page once."""
     assert "(docs/README.md)" in text_of("README.md")
-    linked = re.findall(r"\]\(([\w./-]+\.md)\)", text_of(HOME))
-    reached = [(ROOT / "docs" / page).resolve().relative_to(ROOT).as_posix() for page in linked]
-    assert sorted(set(PAGES) - {HOME, *PACKAGES}) == sorted(reached), f"link each page once in {HOME}"
+
+    def reached(page: str) -> list[str]:
+        linked = re.findall(r"\]\(([\w./-]+\.md)\)", text_of(page))
+        return [(ROOT / page).parent.joinpath(link).resolve().relative_to(ROOT).as_posix() for link in linked]
+
+    below = {page: {p for p in PAGES if p.startswith(folder)} for page, folder in BELOW.items()}
+    assert {page for page, pages in below.items() if not pages <= set(reached(page))} == set()
+    expected = set(PAGES).difference({HOME, *PACKAGES}, *below.values())
+    assert sorted(expected) == sorted(reached(HOME)), f"link each page once in {HOME}"
+
+
+def test_the_text_of_a_link_to_a_page_is_no_file_name() -> None:
+    links = [(page, text.strip("`")) for page in PAGES for text in re.findall(r"\[([^\]]+)\]\([^)]+\)", prose(page))]
+    named = [link for link in links if re.fullmatch(r"[\w./-]+\.md|README|CONTRIBUTING|CHANGELOG|SECURITY", link[1])]
+    assert not named, "name the page by its title"

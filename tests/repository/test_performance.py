@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from precast.build.measurements.tuning_file import TuningFile
+from tests.helpers.pages import text_of
 from tests.helpers.source_tree import ROOT
 
 MACHINE = {
@@ -103,6 +105,14 @@ def test_every_figure_stands_beside_its_peer_and_its_machine() -> None:
     assert "| up to 64 | 1 | 10 to 10 | 0.900 | 0.900 |" in lines
     assert "| above | 1 | 20133 to 20133 | 1.200 | 1.200 |" in lines
     assert "| ratio | 1.200 | at most 1.25 |" in lines and "**none**" not in lines
+
+
+def test_the_page_opens_with_one_row_of_numbers_with_units() -> None:
+    title, row, line, below, _ = [line for line in text_of("docs/performance.md").splitlines() if line][:5]
+    assert title == "# Performance" and set(line) == set("| -")
+    numbers = [cell.strip() for cell in row.strip("|").split("|")]
+    assert len(numbers) == len(below.strip("|").split("|")) == 5
+    assert all(re.fullmatch(r"[\d.]+(?:\u00d7 torch|\u00d7 a copy| us)", number) for number in numbers), numbers
 
 
 def test_parts_of_different_machines_name_their_own() -> None:

@@ -27,3 +27,10 @@ for (const block of document.querySelectorAll("div[class*='highlight-'] > .highl
   });
   block.append(button);
 }
+
+// The navigation shows where the reader is: the page itself does not move.
+const here = document.querySelector(".sidebar-tree .current-page"), tree = document.querySelector(".sidebar-scroll");
+if (here && tree) {
+  const [row, room] = [here.getBoundingClientRect(), tree.getBoundingClientRect()];
+  if (row.bottom > room.bottom) tree.scrollBy({ top: row.top - room.top - room.height / 2, behavior: "instant" });
+}

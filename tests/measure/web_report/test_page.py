@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,19 @@ def test_the_boxes_follow_the_filter_and_fill_their_room(opened: Any) -> None:
     )
     room, *boxes = opened.execute_script(areas)
     assert len(boxes) == 12 and abs(sum(boxes) - room) < room * 0.01
+    covers = opened.find_element("id", "treemap-about")
+    whole = re.search(r"bytes: (\S+ kB) in all. Equal ones are stored once.* No box: \S+ kB of no", covers.text)
     opened.find_element("id", "search").send_keys("threads: 256")
     assert len(opened.execute_script(areas)) == 1 + 3
+    assert whole and f"{whole[1]} in all" not in covers.text, "the boxes cover less now"
+
+
+def test_what_is_not_verified_is_amber(opened: Any) -> None:
+    ink = "return getComputedStyle(arguments[0]).color"
+    amber = "rgb(154, 103, 0)", "rgb(210, 153, 34)"
+    texts = "//*[self::td or self::dd][text()='not verified']"
+    shown = opened.find_elements("xpath", texts)
+    assert len(shown) == 1 + 12 and {opened.execute_script(ink, text) for text in shown} <= set(amber)
 
 
 def test_who_wins_where_is_a_table(opened: Any) -> None:
