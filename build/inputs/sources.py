@@ -43,7 +43,7 @@ _BY_NAME = re.compile(r"""(?:\bimport_module|\b__import__)\(\s*["'](\.*)([A-Za-z
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digests of its content and of its compiled source, that source and the packages which
+    """A file when it was read: the digests of its content and of its compiled source, that source and the packages that
     it imports, the names that the file imports, the distributions that it names, and its stamp."""
 
     digest: str
