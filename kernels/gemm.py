@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from precast.kernels import configs
-from precast.kernels.adapters.fake_tensors import IMPORTED
 from precast.kernels.adapters.operators import cases, ops
 from precast.kernels.adapters.operators.compile import compile_operator
 from precast.kernels.adapters.operators.config import Design, Operands, pair
@@ -94,7 +93,7 @@ def tile_of(config: Config, target: Target) -> Tile | None:
     return Tile(sizes=sizes, blocks=blocks, per_sm=configs.integer(config, "residents"))
 
 
-@ops.gemm_kernel(imports=("cutlass.operators", IMPORTED), tile=tile_of)
+@ops.gemm_kernel(imports=("cutlass.operators",), tile=tile_of)
 def gemm(
     dtype: DType,
     out_dtype: DType,

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.helpers.forks.alone import run_alone
+from tests.helpers.forks.server import ONCE
 from tests.helpers.gpu.device import no_device
 
 __all__ = ["no_device"]
 GPU_TESTS = Path(__file__).parent / "gpu"
 collect_ignore = ["demo"]  # scripts, not tests
 
+_STEADY = ("build", "measure", "end_to_end/builds")  # rooms that have builds compile as those of users
 _WHOLLY_SLOW = re.compile(r"^pytestmark = .*pytest\.mark\.slow", re.MULTILINE)
 
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -91,6 +93,16 @@ def without_torch(no_torch: str) -> Iterator[None]:
     """Hide torch from the child processes of a whole file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", no_torch)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Builds compile some variants twice, to see that both are the same: here, in the rooms that are about that."""
+    room = request.path.relative_to(GPU_TESTS.parents[1]).as_posix()
+    with pytest.MonkeyPatch.context() as patch:
+        if not room.startswith(tuple(f"tests/{name}/" for name in _STEADY)):
+            patch.setenv(ONCE, "1")
         yield
 
 

@@ -19,6 +19,7 @@ COMPUTING = frozenset((
     "math", "operator", "typing",
 ))  # fmt: skip
 """Packages by which a module cannot read a file, such as its own."""
+_DECLARES = re.compile(rb"^@(?:\w+\.)*kernel\(", re.MULTILINE)  # a library has thousands of files to parse otherwise
 _MEANS = re.compile(
     rb"\b(?:open|exec|eval|globals|locals|vars|dir|load_module|_getframe|__(?:file|loader|spec|dict|builtins|import"
     rb"|globals|code|module|subclasses|getattribute)__)\b"
@@ -33,7 +34,7 @@ def compiled_source(content: bytes) -> bytes:
     >>> compiled_source(b"def reference(x):\n    return x\n\n@kernel(op='add', tolerance=0.1)\ndef add(): ...\n")
     b"\n\n\n@kernel(op='add', tolerance=None)\ndef add(): ..."
     """
-    if b"kernel(" not in content:
+    if b"kernel(" not in content or not _DECLARES.search(content):
         return content
     try:
         content.decode()  # positions in the tree count bytes of UTF-8

@@ -39,15 +39,21 @@ _NAMED = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digests of its content and of its compiled source, the packages and the functions by
-    which that may read files, the names it imports, the distributions that it names, and its stamp."""
+    """A file when it was read: the digests of its content and of its compiled source, that source and the packages that
+    it imports, the names that the file imports, the distributions that it names, and its stamp."""
 
     digest: str
     compiled: str
-    outside: frozenset[str]
+    source: bytes
+    packages: frozenset[str]
     names: tuple[str, ...]
     distributions: tuple[str, ...]
     stamp: _Stamp
+
+    @property
+    def outside(self) -> frozenset[str]:
+        """The packages and the functions by which it may read files."""
+        return means_to_read(self.source) | self.packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +205,7 @@ class SourceDigests:
         versions = {name: self._installation.version(name) or version_of(name) for name in sorted(owners)}
         alone = {m for m, file in read.items() if file.compiled != file.digest and not _is_imported(m, read)}
         own = {module.name.partition(".")[0] for module in reached.values()}
-        if any(file.outside - own - COMPUTING for m, file in read.items() if not is_below(m.name, PRECAST)):
+        if alone and any(file.outside - own - COMPUTING for m, file in read.items() if not is_below(m.name, PRECAST)):
             alone = set()  # a text or a digest of the whole file could become a part of the kernel
         whole = sorted([m.name, file.digest] for m, file in read.items())
         compiled = sorted([m.name, file.compiled if m in alone else file.digest] for m, file in read.items())
@@ -229,11 +235,11 @@ class SourceDigests:
             packages = tuple(sorted({base for level, base, _ in rows if level == DISTRIBUTION}))
             compiled = compiled_source(content) if rows else content
             kept = rows if compiled == content else imports_of(compiled)
-            packages_used = {base.partition(".")[0] for level, base, _ in kept if level == 0}
             read = self._read[module] = _Read(
                 digest=digest,
                 compiled=digest if compiled == content else hashlib.sha256(compiled).hexdigest(),
-                outside=means_to_read(compiled) | packages_used,
+                source=compiled,
+                packages=frozenset(base.partition(".")[0] for level, base, _ in kept if level == 0),
                 names=names,
                 distributions=packages,
                 stamp=stamp,

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-IMPORTED = "torch._dynamo"  # by the first of them, which takes a second: for the ``imports`` of a declaration
-
 
 @contextmanager
 def without_gpu() -> Iterator[None]:

@@ -20,9 +20,8 @@ import pytest
 from precast.build.disk.scratch import write_atomically
 from precast.build.store.store import Store
 from precast.loader.resolve.cache import Cache
-from tests.helpers.builds import command, environment, manifest, module, precast, tree
+from tests.helpers.builds import command, environment, manifest, module, new_store, precast, tree
 from tests.helpers.forks.forked_process import run
-from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 

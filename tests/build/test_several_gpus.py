@@ -30,8 +30,8 @@ from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
 from precast.measure.comparison.reproduce import reproduce
-from tests.helpers.builds import HEAD
-from tests.helpers.kernels.kept_builds import kept_notes, new_store, planned
+from tests.helpers.builds import HEAD, new_store
+from tests.helpers.kernels.kept_builds import kept_notes, planned
 from tests.helpers.resolutions import HERE
 
 pytestmark = pytest.mark.usefixtures("without_torch")

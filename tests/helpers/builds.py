@@ -119,6 +119,17 @@ def kept_store() -> Path:
     return compiled_folder() / "store"
 
 
+def new_store(folder: Path) -> Path:
+    """An empty store that knows what is installed: no more is kept of what tests build into it."""
+    for kind in ("distributions", "owners", "reached"):
+        known = kept_store() / "notes" / kind
+        known.mkdir(parents=True, exist_ok=True)
+        (folder / "notes").mkdir(parents=True, exist_ok=True)
+        if not (folder / "notes" / kind).exists():
+            (folder / "notes" / kind).symlink_to(known)
+    return folder
+
+
 def command(*arguments: object) -> list[str]:
     """The command line of ``precast``."""
     return [sys.executable, "-m", "precast.cli.main", *map(str, arguments)]
@@ -130,8 +141,11 @@ def environment(store: Path, **more: str) -> dict[str, str]:
 
 
 def precast(store: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end, in a process that is forked: started as usual, it would import for a second."""
-    return run(arguments, environment(store, **more))
+    """Run the command to its end, in a process that is forked: started as usual, it would import for a second.
+
+    A store that is not there is a new one.
+    """
+    return run(arguments, environment(store if store.exists() else new_store(store), **more))
 
 
 def succeeded(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:

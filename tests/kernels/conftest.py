@@ -11,15 +11,11 @@ import pytest
 
 from precast.loader import api
 from tests.helpers.builds import kept_store, succeeded
-from tests.helpers.forks.forked_process import ONCE
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forked(forked_children: None) -> Iterator[None]:
-    """The child processes of builds are forked, and compile each kernel once: a second time is for test_families."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(ONCE, "1")
-        yield
+def _forked(forked_children: None) -> None:
+    """The child processes of builds are forked."""
 
 
 @pytest.fixture

@@ -27,10 +27,9 @@ from precast.loader.errors import ConfigError
 from precast.publish import remote as remotes
 from precast.publish.errors import RemoteError
 from precast.publish.remote import Patience, Remote
-from tests.helpers.builds import tree
+from tests.helpers.builds import new_store, tree
 from tests.helpers.builds import write_package as write
 from tests.helpers.forks.forked_process import run
-from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = pytest.mark.usefixtures("without_torch")
 

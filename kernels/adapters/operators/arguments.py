@@ -1,5 +1,7 @@
 """Arguments: what the operators are called with. Tensors without memory stand for the caller's; those that share a
 dimension share its symbol, so that a call with shapes that do not fit together is refused.
+
+The tensors are of device ``meta``: the first of torch's fake tensors imports torch's compiler, for two seconds.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from precast.kernels.adapters.fake_tensors import fake_tensors
 from precast.kernels.adapters.operators.config import Operands
 from precast.kernels.adapters.operators.epilogue import Epilogue
 from precast.kernels.authoring.dtypes import to_cutlass, to_torch
@@ -56,10 +57,9 @@ Question = Operands | Scaled | Grouped
 
 def make(question: Question) -> Any:
     """The operators' own description of a call."""
-    with fake_tensors():
-        if isinstance(question, Scaled):
-            return _scaled(question)
-        return _grouped(question) if isinstance(question, Grouped) else _dense(question)
+    if isinstance(question, Scaled):
+        return _scaled(question)
+    return _grouped(question) if isinstance(question, Grouped) else _dense(question)
 
 
 def symbols(call: Any, operator: Any, question: Operands | Grouped) -> Any:
@@ -170,4 +170,4 @@ def _matrix(dtype: str, rows: int, columns: int, row_major: bool = True, batched
 def _empty(shape: tuple[int, ...], dtype: str) -> Any:
     import torch
 
-    return torch.empty(shape, dtype=to_torch(dtype))
+    return torch.empty(shape, dtype=to_torch(dtype), device="meta")

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from precast.kernels.adapters import fake_tensors
 from precast.kernels.adapters.operators import cases
 from precast.kernels.adapters.operators.arguments import Grouped, Question, Scaled
 from precast.kernels.adapters.operators.catalogue import refusal
@@ -30,7 +29,7 @@ from precast.kernels.authoring.hints import DType, Tuned
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target
 
-_IMPORTS = ("cutlass.operators", fake_tensors.IMPORTED)
+_IMPORTS = ("cutlass.operators",)
 
 
 def gemm_supports(config: Config, target: Target) -> str | None:

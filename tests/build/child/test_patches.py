@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.builds import events, manifest, module, precast, tree
-from tests.helpers.kernels.kept_builds import new_store
+from tests.helpers.builds import events, manifest, module, new_store, precast, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 

@@ -91,6 +91,15 @@ def test_a_file_without_kernels_counts_whole(content: bytes) -> None:
     assert compiled_source(content) == content
 
 
+@pytest.mark.parametrize(
+    "text", ["add = kernel(op='add')(f)\n", "@cute.kernel\ndef f(): ...\n", "f.launch_kernel(x)\n"]
+)
+def test_a_library_is_not_parsed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Each build reads all files that a kernel of it reaches."""
+    monkeypatch.setattr("precast.build.inputs.compiled_source.ast", None)
+    assert compiled_source(text.encode()) == text.encode()
+
+
 def test_lines_and_columns_are_those_of_bytes() -> None:
     text = "é = 1\r\ndef reference(): return 'ö'\r\n@kernel(op='a', tolerance='ü', peer=2)\r\ndef a(): return 'ß'\r\n"
     expected = "é = 1\r\n\r\n@kernel(op='a', tolerance=None, peer=None)\r\ndef a(): return 'ß'"

@@ -19,8 +19,8 @@ from precast.build.scaffold.scaffold import new_ci
 from precast.cli import main
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
+from tests.helpers.builds import new_store
 from tests.helpers.documentation.clean import programs
-from tests.helpers.kernels.kept_builds import new_store
 
 MANIFEST = """\
 version: 1

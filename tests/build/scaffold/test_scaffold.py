@@ -20,8 +20,7 @@ from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
 from precast.measure.checks.verify import verify
-from tests.helpers.builds import kept_store
-from tests.helpers.kernels.kept_builds import new_store
+from tests.helpers.builds import kept_store, new_store
 
 
 def run(*words: object) -> int:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from precast.emulator.interpreter_library import default_folder
-from tests.helpers.builds import command, environment, precast
+from tests.helpers.builds import command, environment, new_store, precast
 from tests.helpers.forks.forked_process import run
-from tests.helpers.kernels.kept_builds import new_store
 
 
 def go(folder: Path, *words: object, status: int = 0, **env: str) -> str:

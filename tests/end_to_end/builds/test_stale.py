@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.builds import events, manifest, module, precast, tree
+from tests.helpers.builds import events, manifest, module, new_store, precast, tree
 from tests.helpers.inputs.random_package import RandomPackage
-from tests.helpers.kernels.kept_builds import new_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_torch")]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.documentation.walks import link, link_torch
+from tests.helpers.documentation.walks import link, link_torch, list_last
 from tests.helpers.source_tree import ROOT
 
 # In one process: each front end starts several for each distribution.
@@ -44,6 +44,7 @@ def make(folder: Path, requirements: list[str], base: Path | None = None) -> Pat
         run([uv, "venv", "-q", "--relocatable", "--python", sys.executable, folder])
     else:
         shutil.copytree(base.parent, folder, symlinks=True, copy_function=link)
+        list_last(next(folder.glob("lib/python3*/site-packages")))
     (without := folder / "without-torch.txt").write_text("torch; python_version < '3'\n")
     install = [uv, "pip", "install", "-q", "--python", folder / "bin" / "python", "-c", ROOT / "constraints.txt"]
     run([*install, "--override", without, "pip", *requirements])

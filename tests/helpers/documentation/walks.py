@@ -143,7 +143,15 @@ def link_torch(folder: Path) -> Path:
         for found in (found for path in sys.path for found in Path(path).glob(name)):
             if not (folder / found.name).exists():
                 shutil.copytree(found, folder / found.name, symlinks=True, copy_function=link)
+    list_last(folder)
     return folder
+
+
+def list_last(folder: Path) -> None:
+    """Change the lists of files of what is installed there after these: a build reads the files that were changed after
+    their list, and a link changes a file, also for the environment that it is of."""
+    for record in folder.glob("*.dist-info/RECORD"):
+        record.chmod(record.stat().st_mode)
 
 
 def link(source: str, target: str) -> None:

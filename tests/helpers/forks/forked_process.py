@@ -26,10 +26,9 @@ from typing import BinaryIO
 
 from precast.build.ipc import child_process
 from precast.loader.contract.import_hook import after_import
-from tests.helpers.forks.server import COMPILER, Request
+from tests.helpers.forks.server import COMPILER, ONCE, Request
 
 _SERVER = Path(__file__).parent / "server.py"
-ONCE = "PYTEST_COMPILE_ONCE"  # in the environment of builds that are not about steady kernels: none compiles twice
 _OWNER = "TEST_FORKS"  # in the environment: the folder of the sockets, and the process that owns the servers
 _EARLY = ("HOME", "LANG", "LANGUAGE", "PATH", "PRECAST_ATTACH", "PRECAST_CUDA", _OWNER)
 _EARLY_PREFIXES = ("LC_", "LD_", "PYTHON", "TYPER_")

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ONCE = "PYTEST_COMPILE_ONCE"  # in the environment of builds that are not about steady kernels: none compiles twice
 COMPILER = "compiler"  # in place of a module: the DSL, as a worker imports it
 IDLE_SECONDS = 180.0
 _ROOT = str(Path(__file__).resolve().parents[3])

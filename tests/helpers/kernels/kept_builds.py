@@ -31,17 +31,6 @@ def kept_notes() -> Memo:
     return Store(kept_store()).notes
 
 
-def new_store(folder: Path) -> Path:
-    """An empty store that knows what is installed: no more is kept of what tests build into it."""
-    for kind in ("distributions", "owners", "reached"):
-        known = kept_store() / "notes" / kind
-        known.mkdir(parents=True, exist_ok=True)
-        (folder / "notes").mkdir(parents=True, exist_ok=True)
-        if not (folder / "notes" / kind).exists():
-            (folder / "notes" / kind).symlink_to(known)
-    return folder
-
-
 def planned(manifest: Path) -> Plan:
     """The plan of a manifest."""
     return plan_of_files([manifest], notes=kept_notes())

@@ -26,8 +26,8 @@ from precast.build.plan.planner import plan_of_files
 from precast.build.report import Report
 from precast.build.store.store import Store
 from precast.loader.contract.format.target import Target
-from tests.helpers.builds import HEAD
-from tests.helpers.kernels.kept_builds import kept_notes, new_store
+from tests.helpers.builds import HEAD, new_store
+from tests.helpers.kernels.kept_builds import kept_notes
 
 KERNEL = f"{HEAD}\n\ncompiled = compile_add\n"
 
