@@ -42,7 +42,7 @@ def command(
     from precast.build.store.store import Store
 
     request = requested(manifests, None, target)
-    known = Store(store_folder(store))
+    kept = Store(store_folder(store))
     plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
@@ -50,9 +50,9 @@ def command(
         retarget=retarget,
         pass_env=pass_env,
         emit=emit,
-    ).plan(notes=known.notes)
+    ).plan(notes=kept.notes)
     if explain:
-        verdicts = explain_plan(plan, known)
+        verdicts = explain_plan(plan, kept)
         reused = sum(verdict.reused for verdict in verdicts)
         total = f"{count(len(verdicts) - reused, 'variant')} to build, {reused} reused"
         data = {"variants": [verdict.to_json() for verdict in verdicts]}
