@@ -1,11 +1,11 @@
-"""Downloads: transfers, several at once, each resumed where it was interrupted."""
+"""Downloads: transfers, several at once, each resumed where it was interrupted. Nothing is checked here: the fetcher
+compares each file with its digest in the index, and requests a wrong one once more."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from hashlib import sha256
 from typing import BinaryIO
 
 from precast.fetch.distribution.layers import Transfer
@@ -14,7 +14,6 @@ from precast.fetch.staging import Staging
 from precast.fetch.transport.patience import Stopped, TransientError
 from precast.fetch.transport.progress import Progress
 from precast.fetch.transport.web import Web
-from precast.loader.errors import IntegrityError
 
 
 class Download:
@@ -41,19 +40,10 @@ class Download:
                 raise next((error for error in failures if not isinstance(error, Stopped)), failures[0])
 
     def _one(self, transfer: Transfer) -> None:
-        for again in (True, False):
-            if self._web.stop.is_set():
-                raise Stopped
-            self._collect(transfer)
-            if self._is_right(transfer):
-                self._staging.finish_part(transfer)
-                return
-            self._staging.drop_part(transfer)  # an earlier part may have been wrong: again from the beginning
-            if not again:
-                raise IntegrityError(
-                    f"{self._source.pinned}: {transfer.source} returned bytes of another digest, twice: it is"
-                    " damaged there, or in transit; push it again"
-                )
+        if self._web.stop.is_set():
+            raise Stopped
+        self._collect(transfer)
+        self._staging.finish_part(transfer)
 
     def _collect(self, transfer: Transfer) -> None:
         with self._staging.part(transfer) as part:
@@ -80,14 +70,3 @@ class Download:
         with self._lock:
             self.received += number
         self._progress.advance(number)
-
-    def _is_right(self, transfer: Transfer) -> bool:
-        """Whether the bytes have the transfer's digest, if it has one. The files in them are checked by their own."""
-        if not transfer.sha256:
-            return True
-        hashed = sha256()
-        with self._staging.part(transfer) as part:
-            part.seek(0)
-            while chunk := part.read(1 << 20):
-                hashed.update(chunk)
-        return hashed.hexdigest() == transfer.sha256

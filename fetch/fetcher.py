@@ -218,9 +218,13 @@ class _Fetch:
         entries = {f"ops/{op}.json": entry for op, entry in self._index.ops.items()}
         sizes = {name: entry.size for name, entry in entries.items()}
         self._staging.take(sizes, self._caches)
-        here = {name for name in sizes if self._staging.has(name, sizes[name])}
-        right = {name for name in here if digest((self._staging.cache / name).read_bytes()) == entries[name].sha256}
-        self._transfer({name: size for name, size in sizes.items() if name not in right})
+        for _ in range(_ROUNDS):
+            wrong = {
+                name: size for name, size in sizes.items() if not self._staging.has(name, size, entries[name].sha256)
+            }
+            if not wrong:
+                break
+            self._transfer(wrong)
         self.names += sizes
 
     def blobs(self) -> None:

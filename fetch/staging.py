@@ -54,13 +54,15 @@ class Staging:
             folder.mkdir(exist_ok=True)
             folder.chmod(0o755)
 
-    def has(self, name: str, size: int) -> bool:
-        """Whether a file exists and has this size."""
+    def has(self, name: str, size: int, sha256: str = "") -> bool:
+        """Whether a file exists and has this size, and this digest if one is given."""
+        path = self.cache / name
         try:
-            facts = (self.cache / name).lstat()
+            facts = path.lstat()
         except OSError:
             return False
-        return stat.S_ISREG(facts.st_mode) and facts.st_size == size
+        right = stat.S_ISREG(facts.st_mode) and facts.st_size == size
+        return right and (not sha256 or digest(path.read_bytes()) == sha256)
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file of the staged cache."""

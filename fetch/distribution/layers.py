@@ -67,15 +67,12 @@ class Layer(Immutable, kw_only=True):
 
 
 class Transfer(Immutable, kw_only=True):
-    """Bytes to fetch at once: a range of a file of the source, and the files of the cache in it. ``sha256`` is that
-    of the range, where it is known.
-    """
+    """Bytes to fetch at once: a range of a file of the source, and the files of the cache in it."""
 
     source: str
     offset: int
     size: int
     members: tuple[Member, ...]
-    sha256: str = ""
 
     @property
     def whole(self) -> bool:
@@ -127,9 +124,7 @@ def plan_transfers(layers: Iterable[Layer], sizes: Mapping[str, int], source: st
             continue
         name = source.format(layer.sha256)
         if 2 * sum(m.size for m in chosen) >= layer.size:
-            transfers.append(
-                Transfer(source=name, offset=0, size=layer.size, members=tuple(chosen), sha256=layer.sha256)
-            )
+            transfers.append(Transfer(source=name, offset=0, size=layer.size, members=tuple(chosen)))
             continue
         runs: list[list[Member]] = []
         for member in chosen:

@@ -29,7 +29,6 @@ def test_the_files_that_are_wanted_are_in_what_is_fetched(files: dict[str, bytes
     for one in plan_transfers([layer for layer, _ in layers], {name: len(files[name]) for name in chosen}):
         part = by_digest[one.source][one.offset : one.offset + one.size]
         assert len(part) == one.size
-        assert not one.sha256 or digest(part) == one.sha256
         found.update({m.name: part[m.offset : m.offset + m.size] for m in one.members})
     assert {name: found[name] for name in chosen} == {name: files[name] for name in chosen}
     assert set(found) == chosen
@@ -92,7 +91,6 @@ def test_a_layer_is_fetched_whole_where_half_of_it_is_needed(size: int, whole: b
     layer = Layer(sha256="0" * 64, size=5000, files=(Member("index.json", 512, size),))
     (transfer,) = plan_transfers([layer], {"index.json": size})
     assert (transfer.offset, transfer.size) == ((0, layer.size) if whole else (512, size))
-    assert transfer.sha256 == (layer.sha256 if whole else "")
 
 
 def test_a_manifest_and_a_config_that_differ_are_refused() -> None:
