@@ -390,6 +390,21 @@ def test_a_server_that_never_answers(tmp_path: Path, warnings: list[str], monkey
         assert len(warnings) == 1 and "is disabled for this build" in warnings[0]
 
 
+def test_all_files_together_have_one_limit_at_the_end(tmp_path: Path) -> None:
+    """A server that takes almost as long for each would hold the build for hours."""
+    remote = Remote(f"file://{tmp_path}", pytest.fail, patience=Patience(file=1, end=5))
+    waited: list[float] = []
+
+    class Slow:
+        def result(self, seconds: float) -> None:
+            waited.append(seconds)
+            time.sleep(0.05)
+
+    remote._sent = [Slow(), Slow()]  # type: ignore[list-item]
+    remote.finish()
+    assert waited[1] <= waited[0] - 0.05
+
+
 @pytest.mark.parametrize(
     ("url", "error"),
     [("", ConfigError), ("/a/path", ConfigError), ("s3://", ConfigError), ("nothing://x/y", RemoteError)],
