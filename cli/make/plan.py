@@ -6,6 +6,7 @@ With --explain, the variants are looked up in the store.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +22,6 @@ from precast.loader.contract.format.index import key_to_json
 
 if TYPE_CHECKING:
     from precast.build.store.history import Verdict
-    from precast.build.store.store import Store
 
 _TOTALS = ("op", "target", "variants")
 
@@ -42,7 +42,6 @@ def command(
     from precast.build.store.store import Store
 
     request = requested(manifests, None, target)
-    kept = Store(store_folder(store))
     plan = ManifestOptions(
         manifests=request.manifests,
         target=request.target,
@@ -50,9 +49,9 @@ def command(
         retarget=retarget,
         pass_env=pass_env,
         emit=emit,
-    ).plan(notes=kept.notes)
+    ).plan(notes=Store(store_folder(store)).notes)
     if explain:
-        verdicts = explain_plan(plan, kept)
+        verdicts = explain_plan(plan, store)
         reused = sum(verdict.reused for verdict in verdicts)
         total = f"{count(len(verdicts) - reused, 'variant')} to build, {reused} reused"
         data = {"variants": [verdict.to_json() for verdict in verdicts]}
@@ -61,15 +60,17 @@ def command(
         print_result(plan_to_json(plan), render(plan), as_json, [_TOTALS, *map(_head, plan.variants)])
 
 
-def explain_plan(plan: Plan, store: Store) -> list[Verdict]:
-    """Whether a build with a store would reuse each variant, and if not, why."""
+def explain_plan(plan: Plan, path: Path | None) -> list[Verdict]:
+    """Whether a build with the store at a path, or the user's store, would reuse each variant, and if not, why."""
     from precast.build.inputs.input_answers import answers_here
     from precast.build.inputs.sources import SourceDigests
     from precast.build.link.toolchain import find_toolchain
     from precast.build.store.history import explain
     from precast.build.store.key import key_parts, variant_key
     from precast.build.store.lookup import Lookup
+    from precast.build.store.store import Store
 
+    store = Store(store_folder(path))
     lookup = Lookup(store, answers_here(plan.search, store.notes))
     toolchain = find_toolchain()
     sources, verdicts = SourceDigests(plan.search, store.notes), []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.builds import environment, kept_store
 from tests.helpers.forks.forked_process import run
 
 MODULE = """
@@ -40,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def precast(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(words, folder=folder)
+    return run(words, environment(kept_store()), folder)
 
 
 def test_says_every_variant(folder: Path) -> None:
@@ -67,6 +68,22 @@ def test_says_every_variant(folder: Path) -> None:
         "\n"
         "acme: 6 variants, 2 skipped\n"
     )
+
+
+def test_what_a_plan_has_read_is_kept_until_it_changes(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A second plan starts no process that imports the kernels."""
+    store = tmp_path_factory.mktemp("plan") / "store"
+
+    def plan() -> str:
+        return run(("plan", "m.yaml", "--store", store), environment(store), folder).stdout
+
+    def descriptions() -> int:
+        return len(list((store / "notes" / "kernels").iterdir()))
+
+    first = plan()
+    assert "too wide" in first and plan() == first and descriptions() == 1
+    (folder / "acme_kernels.py").write_text(MODULE.replace("too wide", "wide").replace("> 64", "> 32"))
+    assert "hidden=64, threads=128) for sm_90a: wide" in plan() and descriptions() == 2
 
 
 def test_json_and_target(folder: Path) -> None:

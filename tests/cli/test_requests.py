@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.builds import environment, kept_store
 from tests.helpers.forks.forked_process import run
 
 MODULE = """
@@ -35,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def precast(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(words, folder=folder)
+    return run(words, environment(kept_store()), folder)
 
 
 def test_the_manifest_is_one_that_plan_reads(folder: Path) -> None:
