@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, settings
 from tests.helpers.forks.alone import run_alone
 from tests.helpers.gpu.device import no_device
 
-__all__ = ["no_device"]
 GPU_TESTS = Path(__file__).parent / "gpu"
 collect_ignore = ["demo"]  # scripts, not tests
 

@@ -17,7 +17,7 @@ import pytest
 
 from precast.attach import SHIPPED, library_named
 from precast.attach.activation import PACKAGES, activate, plugin
-from tests.helpers.attached import write_library
+from tests.helpers.mini_library import write_library
 from tests.helpers.source_tree import ROOT
 
 COMPILE = """

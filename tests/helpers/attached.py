@@ -1,9 +1,7 @@
-"""Small libraries as pip would install them, caches for their keys, and child processes to attach them in."""
+"""Caches for the keys of small libraries, and child processes to attach these in."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import subprocess
 import sys
@@ -19,34 +17,11 @@ from precast.loader.contract.format.config import Key, to_value
 from precast.loader.contract.format.several_objects import numbered
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.forks.forked_process import run_code
+from tests.helpers.mini_library import PACKAGE
 
-PACKAGE = "minilib"
 TORCH = ("torch", "numpy")
 TORCH_AND_DSL = (*TORCH, "cutlass.cute.runtime")
 MINE = Library(name="mine", distribution=PACKAGE, package=PACKAGE, seams=())
-
-
-def write_library(
-    folder: Path,
-    files: Mapping[str, str],
-    *,
-    version: str = "1.0",
-    package: str = PACKAGE,
-    distribution: str = PACKAGE,
-) -> Path:
-    """Write the modules of a package, by their paths, and what pip records of them."""
-    record = []
-    for name, text in {f"{package}/__init__.py": "", **files}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        sha256 = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-        record.append(f"{name},sha256={sha256},{len(text.encode())}")
-    info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-    (info / "RECORD").write_text("\n".join(record) + "\n")
-    return folder
 
 
 def key_of(arguments: Mapping[str, Any], **guard: str) -> dict[str, Any]:

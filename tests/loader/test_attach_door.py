@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import precast.attach
+import pytest
+
 from precast import loader
-from precast.loader.attach.libraries.vllm import prebuilt_executor
 
 ADVICE = "precast-attach is not installed: pip install precast-attach"
 
@@ -22,10 +22,13 @@ def without_attach(folder: Path, *words: str) -> subprocess.CompletedProcess[str
 
 
 def test_the_door_has_the_names_of_attach() -> None:
-    assert loader.attach.__all__ == precast.attach.__all__
-    assert all(getattr(loader.attach, name) is getattr(precast.attach, name) for name in precast.attach.__all__)
+    attach = pytest.importorskip("precast.attach")
+    from precast.loader.attach.libraries.vllm import prebuilt_executor
+
+    assert loader.attach.__all__ == attach.__all__
+    assert all(getattr(loader.attach, name) is getattr(attach, name) for name in attach.__all__)
     door: Any = loader.attach  # a module that can be called
-    assert door([]) is precast.attach.attached()
+    assert door([]) is attach.attached()
     assert prebuilt_executor.__module__ == "precast.attach.libraries.vllm"
 
 
