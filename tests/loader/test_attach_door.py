@@ -45,6 +45,11 @@ for door in (lambda: loader.attach, lambda: __import__("precast.loader.attach.li
     assert done.stdout.splitlines() == [f"AttachNotInstalled {ADVICE}"] * 2, done.stderr
 
 
+def test_without_attach_a_star_imports_the_rest(tmp_path: Path) -> None:
+    done = without_attach(tmp_path, "-c", "from precast.loader import *; print(get.__name__)")
+    assert (done.stdout, done.stderr) == ("get\n", "")
+
+
 def test_without_attach_the_command_prints_one_line(tmp_path: Path) -> None:
     done = without_attach(tmp_path, "-m", "precast.loader.attach", "server.py")
     assert done.returncode and ADVICE in done.stderr and done.stderr.count("\n") == 1

@@ -37,7 +37,8 @@ MORE_READ = {
     "mmap of C": absent(
         C + "C.mmap.restype = ctypes.c_void_p\nfile = C.open(name, 0)\n"
         "VALUE = file >= 0 and ctypes.string_at(C.mmap(None, 1, 1, 2, file, ctypes.c_long(0)), 1)"),
-    "statx by its number": absent(C + "VALUE = (C.syscall(332 if x86 else 291, -100, name, 0, 0x200, b), b.raw[40:48])"),
+    "statx by its number": absent(
+        C + "VALUE = (C.syscall(332 if x86 else 291, -100, name, 0, 0x200, b), b.raw[40:48])"),
     "statfs of what it is": existing(C + "VALUE = C.statfs(name, b)"),
     "faccessat2 by its number": existing(C + "VALUE = C.syscall(439, -100, name, 0, 0)"),
     "realpath of C": existing(C + "VALUE = bool(C.realpath(name, b))"),
@@ -58,7 +59,8 @@ MORE_READ = {
         "d, n = C.opendir(str(D).encode()), 0\nwhile d and C.readdir(d): n += 1\nVALUE = n"),
     "filecmp": existing("import filecmp\ntry: VALUE = filecmp.cmp(F, F)\nexcept OSError: VALUE = 0"),
     "dircmp": listing("import filecmp\nVALUE = sorted(filecmp.dircmp(D, here).left_list)", "files: ["),
-    "copytree": listing("import shutil\nshutil.copytree(D, '/tmp/c')\nVALUE = sorted(os.listdir('/tmp/c'))", "files: ["),
+    "copytree": listing("import shutil\nshutil.copytree(D, '/tmp/c')\nVALUE = sorted(os.listdir('/tmp/c'))",
+                        "files: ["),
     "a tar file of it": reading(
         "import io, tarfile\nwith tarfile.open(fileobj=io.BytesIO(), mode='w') as t:\n"
         "    t.add(F, 'f')\n    VALUE = [m.size for m in t.getmembers()]"),
@@ -96,7 +98,8 @@ MORE_READ = {
     "sha256sum": running("VALUE = subprocess.run(['sha256sum', F], capture_output=True).stdout", "sha256sum"),
     "a program in an asyncio loop": running(
         "import asyncio\nasync def f():\n"
-        "    p = await asyncio.create_subprocess_exec('cat', str(F), stdout=-1)\n    return (await p.communicate())[0]\n"
+        "    p = await asyncio.create_subprocess_exec('cat', str(F), stdout=-1)\n"
+        "    return (await p.communicate())[0]\n"
         "VALUE = asyncio.run(f())", "cat"),
     "a socket of a program": Route(
         HEAD + "import socket\ns = socket.socket(socket.AF_UNIX)\n"
