@@ -97,7 +97,7 @@ def without_torch(no_torch: str) -> Iterator[None]:
 def forked_children() -> Iterator[None]:
     """Fork the child processes of builds, which this process starts, from one that has imported the DSL."""
     from precast.build.ipc import child_process
-    from tests.helpers.forks.forked_process import start_child
+    from tests.helpers.forks.forked_children import start_child
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(child_process, "start_process", start_child)

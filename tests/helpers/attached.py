@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from precast import loader
 from precast.attach.library import Library
 from precast.attach.recordings.keys import encode
 from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
@@ -19,6 +20,8 @@ from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.forks.forked_process import run_code
 from tests.helpers.mini_library import PACKAGE
 
+IMPORTED = Path(loader.__file__).parents[2]
+"""The folder that ``precast`` is imported from: of the sources, or of installed wheels."""
 TORCH = ("torch", "numpy")
 TORCH_AND_DSL = (*TORCH, "cutlass.cute.runtime")
 MINE = Library(name="mine", distribution=PACKAGE, package=PACKAGE, seams=())

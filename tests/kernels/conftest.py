@@ -11,7 +11,7 @@ import pytest
 
 from precast.loader import api
 from tests.helpers.builds import kept_store, succeeded
-from tests.helpers.forks.forked_process import ONCE
+from tests.helpers.forks.forked_children import ONCE
 
 
 @pytest.fixture(scope="module", autouse=True)
