@@ -34,7 +34,7 @@ SECONDS_OF_ALL = 7200  # of the run of all rooms without a fault
 QUICK = ("-m", "not slow")
 
 ALSO = {  # tests of a room that are in another one
-    "build/cache": ("tests/attach/test_several_objects.py",),
+    "build/cache": ("tests/attach/builder/test_object_coverage.py",),
     "build/store": ("tests/publish/test_remote.py",),
     "loader/contract/format": ("tests/loader/resolve",),
     "loader/resolve": ("tests/attacks/files",),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from precast.loader.resolve.resolution import Resolution
     from precast.loader.session import Session, current_session, use
 
-__all__ = [
+__all__ = [  # without attach: "from precast.loader import *" must not fail where precast-attach is not installed
     "CacheError",
     "ConfigError",
     "FormatError",
@@ -58,7 +58,6 @@ __all__ = [
     "TargetError",
     "VariantNotFound",
     "WrongDevice",
-    "attach",
     "caches",
     "current_session",
     "explain",
@@ -98,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "attach"})

@@ -75,8 +75,8 @@ class FormatError(PrecastError, ValueError):
     def within(self, outer: str | int) -> FormatError:
         """The same error with its place seen from one level further out.
 
-        >>> str(FormatError("expected int, not str", "size").within(3).within("artifacts"))
-        "expected int, not str in 'artifacts[3].size'"
+        >>> str(FormatError("expected int, got str", "size").within(3).within("artifacts"))
+        "expected int, got str in 'artifacts[3].size'"
         """
         if not self.place:
             path = f"[{outer}]" if isinstance(outer, int) else outer

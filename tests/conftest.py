@@ -17,7 +17,6 @@ from tests.helpers.forks.alone import run_alone
 from tests.helpers.forks.server import ONCE
 from tests.helpers.gpu.device import no_device
 
-__all__ = ["no_device"]
 GPU_TESTS = Path(__file__).parent / "gpu"
 collect_ignore = ["demo"]  # scripts, not tests
 
@@ -110,7 +109,7 @@ def _compiled_once(request: pytest.FixtureRequest) -> Iterator[None]:
 def forked_children() -> Iterator[None]:
     """Fork the child processes of builds, which this process starts, from one that has imported the DSL."""
     from precast.build.ipc import child_process
-    from tests.helpers.forks.forked_process import start_child
+    from tests.helpers.forks.forked_children import start_child
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(child_process, "start_process", start_child)

@@ -123,7 +123,7 @@ def _library(node: Node) -> str:
 
 def _word(node: Node) -> str:
     if isinstance(node.value, bool) or not isinstance(node.value, (str, int, float)):
-        raise ManifestError(f"expected a text or a number, not {node.kind}: quote it if it is meant as text", node.at)
+        raise ManifestError(f"expected a text or a number, got {node.kind}: quote it if it is meant as text", node.at)
     return node.value if isinstance(node.value, str) else str(node.value)
 
 

@@ -151,7 +151,7 @@ def parse_answers(value: object) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for name, answer in fields.as_object(value).items():
         if isinstance(answer, bool) or not (answer is None or isinstance(answer, (int, str))):
-            raise FormatError(f"expected a number, a text or null, not {type(answer).__name__}", name[:80])
+            raise FormatError(f"expected a number, a text or null, got {type(answer).__name__}", name[:80])
         answers[name] = answer
     return dict(sorted(answers.items()))
 

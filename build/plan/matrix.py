@@ -147,7 +147,7 @@ def _value(key: Key, node: Node) -> Value:
         return key.normal(node.plain())
     except ConfigError as error:
         text = str(error)
-        hint = "" if "; " in text else f"; it takes {key.type}"
+        hint = "" if "; " in text or f"expected {key.type}," in text else f"; it takes {key.type}"
         raise ManifestError(f"config key {text}{hint}", node.at) from None
 
 

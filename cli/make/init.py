@@ -1,4 +1,4 @@
-"""Lay out a folder for kernels: a kernel, its manifest, the project file, the environment, and a CI.
+"""Create a project of kernels: a kernel, its manifest, the project file, the environment, and a CI.
 
 What it writes builds without changes: run precast build, precast check and precast verify --emulate in the folder. An
 existing pyproject.toml or .gitignore stays as it is; other existing files are an error.

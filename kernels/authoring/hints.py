@@ -233,7 +233,7 @@ def _read_fixed(args: tuple[Any, ...], names: Mapping[str, Any]) -> Hint:
 
     def hand(value: Any) -> Any:
         if len(value) != len(items):
-            raise ConfigError(f"expected {len(items)} values, not {len(value)}: write a list of {len(items)}")
+            raise ConfigError(f"expected {len(items)} values, got {len(value)}: write a list of {len(items)}")
         return tuple(item.hand(v) for item, v in zip(items, value, strict=True))
 
     return Hint(f"list[{kinds.pop() if len(kinds) == 1 else 'any'}]", hand, any(i.tuned for i in items))

@@ -11,15 +11,17 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from precast.attach import SHIPPED, library_named
 from precast.attach.activation import PACKAGES, activate, plugin
-from tests.helpers.attached import write_library
-from tests.helpers.source_tree import ROOT
+from tests.helpers.attached import IMPORTED
+from tests.helpers.mini_library import write_library
 
+ACTIVATION = Path(str(metadata.distribution("precast-attach").locate_file("precast_attach.pth")))
 COMPILE = """
 class cute:
     compile = staticmethod(lambda *arguments: ("compiled", *arguments))
@@ -57,12 +59,12 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the loader alone, from the sources."""
+    """An environment with the loader and attach alone."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=False, symlinks=True)
     packages = next(folder.glob("lib/python3*/site-packages"))
-    (packages / "_precast_loader.pth").write_text(f"{ROOT / 'src'}\n")
-    (packages / "precast_attach.pth").write_bytes((ROOT / "attach" / "precast_attach.pth").read_bytes())
+    (packages / "_precast_loader.pth").write_text(f"{IMPORTED}\n")
+    (packages / "precast_attach.pth").write_bytes(ACTIVATION.read_bytes())
     return folder / "bin" / "python"
 
 
@@ -280,7 +282,7 @@ def test_the_plug_in_attaches_what_the_engine_has_imported(
     """In a process that reads no ``.pth`` file."""
     (tmp_path / "cutlass").mkdir()
     (tmp_path / "cutlass" / "__init__.py").write_text("")
-    path = os.pathsep.join(map(str, (site, tmp_path, ROOT / "src") if "cutlass" in before else (site, ROOT / "src")))
+    path = os.pathsep.join(map(str, (site, tmp_path, IMPORTED) if "cutlass" in before else (site, IMPORTED)))
     done = run("-S", "-c", PLUGIN.format(before), PYTHONPATH=path, PRECAST_ATTACH=named)
     assert done.returncode == 0 and done.stdout.startswith(printed), done.stdout + done.stderr
 

@@ -16,12 +16,12 @@ from precast.attach.library import Library
 from precast.attach.recorder import Recorder
 from precast.attach.recordings.keys import canonical, encode
 from precast.attach.recordings.recording import read_recording
-from precast.build.plan.manifest import parse_manifest
 from precast.loader import api, session
 from precast.loader.errors import ConfigError, Frozen
 from precast.loader.launch.kernel import Kernel
-from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache
+from tests.helpers.attached import MINE, key_of, write_cache
 from tests.helpers.caches import Native
+from tests.helpers.mini_library import PACKAGE
 
 FUNCTION = f"{PACKAGE}.kernels:compiled"
 
@@ -194,20 +194,6 @@ def test_a_library_that_pip_does_not_know_is_a_miss_that_says_so(cache: Path) ->
     unknown = Library(name="mine", distribution="no-such-thing", package=PACKAGE, seams=())
     assert attachment.obtain(unknown, FUNCTION, ASKED) is None
     assert "no-such-thing is not installed: pip install no-such-thing" in str(attachment)
-
-
-def test_frozen_raises_with_an_entry_that_asks_for_the_key(cache: Path) -> None:
-    missing = {**ASKED, "n": 2, "tile": ["on", "", None, 1.5]}
-    with pytest.raises(KernelMissing) as raised:
-        serving(mode="frozen").obtain(MINE, FUNCTION, missing)
-    text = str(raised.value)
-    lines = text.partition("\nkernels:\n")[2]
-    head = f"version: 1\nname: mine\ntargets: [sm_90a]\nkernels:\n{lines}"
-    (entry,) = parse_manifest(head.encode(), Path("mine.yaml")).entries
-    assert (entry.source, entry.op) == (f"{FUNCTION}@mine", MINE.op(FUNCTION))
-    wanted = {name: [one] if isinstance(one, list) else one for name, one in key_of(missing).items()}
-    del wanted["dsl_version"]  # the builder's own
-    assert canonical({name: node.plain() for name, node in entry.config.items()}) == canonical(wanted)
 
 
 def test_a_key_that_needs_its_call_is_to_be_recorded(cache: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,11 @@ import pytest
 from precast.attach.attachment import Attachment, KernelMissing
 from precast.attach.compiler.dsl import Answers, answered_by
 from precast.attach.seams.cached_compile import cached_compile
-from precast.build.cache.contents import CacheContents
-from precast.build.cache.coverage import Coverage, coverage
 from precast.loader import session
-from precast.loader.contract.format.config import to_value
 from precast.loader.errors import PrecastError
-from tests.helpers.attached import MINE, PACKAGE, key_of, write_cache
+from tests.helpers.attached import MINE, key_of, write_cache
 from tests.helpers.caches import Native
-from tests.helpers.packed_caches import scale_plan
+from tests.helpers.mini_library import PACKAGE
 
 FUNCTION = f"{PACKAGE}.kernels:compiled"
 SECOND_FIRST = [["$made:kernel", 1], ["$list", ["$made:kernel"], 8]]
@@ -112,19 +108,3 @@ def test_a_seam_inside_a_function_takes_its_kernel_from_that_functions(cache: Ca
     for _ in range(2):  # the second time, the inner function's answer was kept
         first, second = obtain(attachment, fallback=own)
         assert (place_of(first), place_of(second)) == ("", ".object1")
-
-
-def test_precast_check_reports_a_function_that_lacks_an_object(native: Native, installed: Path, tmp_path: Path) -> None:
-    plan = scale_plan("bfloat16")
-    config = {name: to_value(value) for name, value in key_of({"n": 1}).items()}
-    asked = replace(plan, variants=(replace(plan.variants[0], op=MINE.op(FUNCTION), config=config),))
-
-    def found(*numbers: int) -> Coverage:
-        folder = tmp_path / str(len(numbers))
-        provenance = {"objects": 2}
-        write_cache(native, folder, FUNCTION, [key_of({"n": 1})], provenance=provenance, numbers=numbers)
-        return coverage(asked, CacheContents.open(folder))
-
-    whole, part = found(0, 1), found(0)
-    assert (whole.complete, whole.present, whole.extra) == (True, 1, ())
-    assert [one.reason for one in part.missing] == ["the cache has 1 of the 2 objects of this function"]

@@ -177,7 +177,7 @@ for m, threads in ((1, 32), (2, 64)):
     ("text", "words"),
     [
         (None, "cannot be read (No such file or directory): run 'precast tune measure', or correct the path"),
-        ("[]", "expected an object, not list: correct it, or measure again"),
+        ("[]", "expected an object, got list: correct it, or measure again"),
         ('{"format": "precast-tuning", "version": 9}', "this precast reads version 1: upgrade precast"),
     ],
 )

@@ -47,16 +47,3 @@ def test_shared_memory_is_that_of_the_target(target: str, most: int) -> None:
     text = KERNEL.format(target=target)
     assert emulate(text, replace(RIGHT, shared=(most - 1) * KB)).fault is None
     assert emulate(text, replace(RIGHT, shared=(most - 1) * KB + 1)).fault is not None
-
-
-def test_the_builder_has_the_same_limits() -> None:
-    """The table is written twice, since the emulator does not know the builder."""
-    from precast.build.gpu.gpu_table import TABLE
-    from precast.emulator.limits import _MOST_RESIDENT, _RESIDENT, _SHARED
-
-    for (major, minor), facts in TABLE.items():
-        number = 10 * major + minor
-        assert facts["max_shared_memory_per_block_optin"].value == _SHARED[number] * KB
-        assert facts["max_shared_memory_per_multiprocessor"].value == (_SHARED[number] + 1) * KB
-        names = ("max_threads_per_multiprocessor", "max_blocks_per_multiprocessor")
-        assert tuple(facts[name].value for name in names) == _RESIDENT.get(number, _MOST_RESIDENT)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import no_device
 from tests.end_to_end.conftest import Run
+from tests.helpers.gpu.device import no_device
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import no_device
+from tests.helpers.gpu.device import no_device
 from tests.helpers.notebook.markup_reader import MarkupReader
 from tests.helpers.notebook.runner import steady
 from tests.helpers.source_tree import ROOT
@@ -33,9 +33,7 @@ def data(kind: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    no_device() is None, reason="there is a GPU, where the notebook launches; it shows a machine without"
-)
+@pytest.mark.skipif(not no_device(), reason="there is a GPU, where the notebook launches; it shows a machine without")
 def test_it_runs_and_shows_what_is_kept(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECAST_STORE": str(tmp_path), "TMPDIR": str(tmp_path)}
     for name in ("PRECAST_CACHE_PATH", "PRECAST_LOG", "COLUMNS"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader.errors import OpNotFound, VariantNotFound
-from tests.conftest import no_device
+from tests.helpers.gpu.device import no_device
 from tests.helpers.gpu.lacks import lacking
 
 

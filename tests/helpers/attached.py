@@ -1,9 +1,7 @@
-"""Small libraries as pip would install them, caches for their keys, and child processes to attach them in."""
+"""Caches for the keys of small libraries, and child processes to attach these in."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from precast import loader
 from precast.attach.library import Library
 from precast.attach.recordings.keys import encode
 from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
@@ -19,41 +18,24 @@ from precast.loader.contract.format.config import Key, to_value
 from precast.loader.contract.format.several_objects import numbered
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.forks.forked_process import run_code
+from tests.helpers.mini_library import PACKAGE
 
-PACKAGE = "minilib"
+IMPORTED = Path(loader.__file__).parents[2]
+"""The folder that ``precast`` is imported from: of the sources, or of installed wheels."""
 TORCH = ("torch", "numpy")
 TORCH_AND_DSL = (*TORCH, "cutlass.cute.runtime")
 MINE = Library(name="mine", distribution=PACKAGE, package=PACKAGE, seams=())
-
-
-def write_library(
-    folder: Path,
-    files: Mapping[str, str],
-    *,
-    version: str = "1.0",
-    package: str = PACKAGE,
-    distribution: str = PACKAGE,
-) -> Path:
-    """Write the modules of a package, by their paths, and what pip records of them."""
-    record = []
-    for name, text in {f"{package}/__init__.py": "", **files}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        sha256 = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-        record.append(f"{name},sha256={sha256},{len(text.encode())}")
-    info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-    (info / "RECORD").write_text("\n".join(record) + "\n")
-    return folder
 
 
 def key_of(arguments: Mapping[str, Any], **guard: str) -> dict[str, Any]:
     """The full config of a key of the installed library, or of one that ``guard`` changes."""
     here = MINE.guard()
     forms = {name: encode(value) for name, value in arguments.items()}
-    return {**forms, VERSION: here.version, SOURCE: here.source, COMPILER: metadata.version(DSL_DISTRIBUTION), **guard}
+    try:
+        compiler = metadata.version(DSL_DISTRIBUTION)
+    except metadata.PackageNotFoundError:  # on a server
+        compiler = "4.8.1"
+    return {**forms, VERSION: here.version, SOURCE: here.source, COMPILER: compiler, **guard}
 
 
 def write_cache(

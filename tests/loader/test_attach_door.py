@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import precast.attach
+import pytest
+
 from precast import loader
-from precast.loader.attach.libraries.vllm import prebuilt_executor
 
 ADVICE = "precast-attach is not installed: pip install precast-attach"
 
@@ -22,10 +22,13 @@ def without_attach(folder: Path, *words: str) -> subprocess.CompletedProcess[str
 
 
 def test_the_door_has_the_names_of_attach() -> None:
-    assert loader.attach.__all__ == precast.attach.__all__
-    assert all(getattr(loader.attach, name) is getattr(precast.attach, name) for name in precast.attach.__all__)
+    attach = pytest.importorskip("precast.attach")
+    from precast.loader.attach.libraries.vllm import prebuilt_executor
+
+    assert loader.attach.__all__ == attach.__all__
+    assert all(getattr(loader.attach, name) is getattr(attach, name) for name in attach.__all__)
     door: Any = loader.attach  # a module that can be called
-    assert door([]) is precast.attach.attached()
+    assert door([]) is attach.attached()
     assert prebuilt_executor.__module__ == "precast.attach.libraries.vllm"
 
 
@@ -40,6 +43,11 @@ for door in (lambda: loader.attach, lambda: __import__("precast.loader.attach.li
 """
     done = without_attach(tmp_path, "-c", script)
     assert done.stdout.splitlines() == [f"AttachNotInstalled {ADVICE}"] * 2, done.stderr
+
+
+def test_without_attach_a_star_imports_the_rest(tmp_path: Path) -> None:
+    done = without_attach(tmp_path, "-c", "from precast.loader import *; print(get.__name__)")
+    assert (done.stdout, done.stderr) == ("get\n", "")
 
 
 def test_without_attach_the_command_prints_one_line(tmp_path: Path) -> None:

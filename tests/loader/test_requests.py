@@ -15,9 +15,7 @@ from precast.loader import session
 from precast.loader.api import Variants
 from precast.loader.contract.format.target import Target
 from precast.loader.machine.machine import Machines
-from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import Request
-from precast.measure.annotate import add_evidence
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.loader_fixtures import Use
@@ -35,24 +33,6 @@ def test_an_ops_name_alone_preloads_every_variant_that_fits(path: Path, use: Use
     loader.freeze()
     for one in done.loaded:
         assert loader.get("scale", one.kernel.config, target="sm_90a") is one.kernel
-
-
-def test_one_that_was_asked_for_before_must_still_be_verified(path: Path, use: Use) -> None:
-    """The first answer is remembered for the same request alone."""
-    use(path)
-    config = {"dtype": "bf16", "threads": 128}
-    kernel = loader.get("scale", config, target="sm_90a")
-    for ask in (loader.get, loader.get):
-        with pytest.raises(loader.VariantNotFound, match=r"never verified on a GPU of 9\.0: run 'precast verify CACHE"):
-            ask("scale", config, target="sm_90a", verified=True)
-    with pytest.raises(loader.VariantNotFound, match="never verified"):
-        loader.preload("scale", target="sm_90a", verified=True)
-    assert "never verified" in str(loader.explain("scale", config, target="sm_90a", verified=True))
-    entry = {"check": "verify", "gpu": "NVIDIA H200", "capability": "9.0", "failed": []}
-    add_evidence(Cache(path), {"scale": {kernel.artifact.key: entry}})
-    loader.caches(refresh=True)
-    assert loader.get("scale", config, target="sm_90a", verified=True).artifact.key == kernel.artifact.key
-    assert len(loader.preload("scale", target="sm_90a", verified=True).loaded) == 1
 
 
 def test_of_one_config_the_artifact_is_preloaded_that_get_takes(native: Native, tmp_path: Path, use: Use) -> None:

@@ -120,3 +120,21 @@ def test_without_a_device_it_is_said(path: Path, command: str, use: Callable[...
     with pytest.raises(NoCudaDevice, match="Run this where there is one"):
         CliRunner().invoke(app, [command, str(path)], catch_exceptions=False)
     assert tree(path) == before
+
+
+def test_one_that_was_asked_for_before_must_still_be_verified(path: Path, use: Callable[..., object]) -> None:
+    """The first answer is remembered for the same request alone."""
+    use(path)
+    config = {"dtype": "bf16", "threads": 128}
+    kernel = loader.get("scale", config, target="sm_90a")
+    for ask in (loader.get, loader.get):
+        with pytest.raises(loader.VariantNotFound, match=r"never verified on a GPU of 9\.0: run 'precast verify CACHE"):
+            ask("scale", config, target="sm_90a", verified=True)
+    with pytest.raises(loader.VariantNotFound, match="never verified"):
+        loader.preload("scale", target="sm_90a", verified=True)
+    assert "never verified" in str(loader.explain("scale", config, target="sm_90a", verified=True))
+    entry = {"check": "verify", "gpu": "NVIDIA H200", "capability": "9.0", "failed": []}
+    add_evidence(Cache(path), {"scale": {kernel.artifact.key: entry}})
+    loader.caches(refresh=True)
+    assert loader.get("scale", config, target="sm_90a", verified=True).artifact.key == kernel.artifact.key
+    assert len(loader.preload("scale", target="sm_90a", verified=True).loaded) == 1

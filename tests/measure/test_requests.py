@@ -120,7 +120,7 @@ def test_files_are_added_up_and_a_cut_one_is_told(tmp_path: Path) -> None:
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"[]\n")
-    with pytest.raises(FormatError, match=r"a\.jsonl: line 1 of the requests: expected an object, not list: remove it"):
+    with pytest.raises(FormatError, match=r"a\.jsonl: line 1 of the requests: expected an object, got list: remove it"):
         read_request_files([path])
     with pytest.raises(ConfigError, match="cannot be read"):
         read_request_files([tmp_path / "none"])

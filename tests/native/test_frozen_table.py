@@ -159,7 +159,7 @@ def test_a_list_in_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("op: a", ":1:1: expected a list, not a mapping"),
+        ("op: a", ":1:1: expected a list, got a mapping"),
         ("[]", ":1:1: no request is listed: add one such as"),
         ("[{config: {a: 1}}]", ":1:2: 'op' is missing"),
         ("[{op: A}]", "'A' is not a name of an op"),

@@ -19,7 +19,7 @@ TEXT = 4096
 def mapping(node: Node, names: tuple[str, ...] = ()) -> dict[str, Node]:
     """The entries of a mapping, which may have no other keys than these."""
     if not isinstance(node.value, dict):
-        raise ManifestError(f"expected a mapping, not {node.kind}: write 'key: value' lines", node.at)
+        raise ManifestError(f"expected a mapping, got {node.kind}: write 'key: value' lines", node.at)
     for name, value in node.value.items():
         if names and name not in names:
             raise ManifestError(f"unknown key {name[:80]!r}{suggest(name[:80], names)}", value.named_at)
@@ -36,7 +36,7 @@ def required(data: Mapping[str, Node], name: str, node: Node) -> Node:
 def items(node: Node) -> tuple[Node, ...]:
     """The items of a list."""
     if not isinstance(node.value, tuple):
-        raise ManifestError(f"expected a list, not {node.kind}: write '- ' before each item", node.at)
+        raise ManifestError(f"expected a list, got {node.kind}: write '- ' before each item", node.at)
     if len(node.value) > MOST:
         raise ManifestError(f"{len(node.value)} items, more than {MOST}: split the manifest", node.at)
     return node.value
@@ -58,7 +58,7 @@ def some(node: Node, parse: Callable[[Node], T]) -> tuple[T, ...]:
 def text(node: Node) -> str:
     """The value, which must be text."""
     if not isinstance(node.value, str):
-        raise ManifestError(f"expected text, not {node.kind}: quote it if it is meant as text", node.at)
+        raise ManifestError(f"expected text, got {node.kind}: quote it if it is meant as text", node.at)
     if len(node.value) > TEXT:
         raise ManifestError(f"a text of {len(node.value)} characters, more than {TEXT}: shorten it", node.at)
     return node.value
@@ -100,5 +100,5 @@ def existing_path(path: Path, exists: Callable[[Path], bool], reason: str, node:
 def boolean(node: Node) -> bool:
     """The value, which must be true or false."""
     if not isinstance(node.value, bool):
-        raise ManifestError(f"expected true or false, not {node.kind}: write one of them", node.at)
+        raise ManifestError(f"expected true or false, got {node.kind}: write one of them", node.at)
     return node.value

@@ -230,7 +230,7 @@ def _normal(kind: str, value: object) -> Value:
         return dtype_name(value)
     if kind.startswith("list[") and kind.endswith("]"):
         if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"expected a list, not {value!r}: write [..]")
+            raise ConfigError(f"expected a list, got {value!r}: write [..]")
         return tuple(_normal(kind[5:-1], v) for v in value)
     good = {
         "str": isinstance(value, str),
@@ -241,7 +241,7 @@ def _normal(kind: str, value: object) -> Value:
     if good is None:
         raise ConfigError(f"{kind!r} is not a type of config value: use one of {', '.join(SCALARS)} or list[..] of one")
     if not good:
-        raise ConfigError(f"expected {kind}, not {value!r}")
+        raise ConfigError(f"expected {kind}, got {value!r}")
     return to_value(float(value) if kind == "float" else value)  # type: ignore[arg-type]
 
 

@@ -83,7 +83,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)  
 def as_object(value: object) -> Object:
     """The value, which must be a JSON object."""
     if not isinstance(value, dict):
-        raise FormatError(f"expected an object, not {_kind(value)}")
+        raise FormatError(f"expected an object, got {_kind(value)}")
     return value
 
 
@@ -99,7 +99,7 @@ def get(data: Object, name: str, kind: type[T], default: Any = MISSING) -> T:
     if name not in data:
         return value  # type: ignore[no-any-return]
     if type(value) is not kind:
-        raise FormatError(f"expected {kind.__name__}, not {_kind(value)}", name)
+        raise FormatError(f"expected {kind.__name__}, got {_kind(value)}", name)
     return value
 
 
@@ -146,7 +146,7 @@ def items(data: Object, name: str, parse: Callable[[Any], T], *, most: int, defa
 
     def each(value: Any) -> Iterator[T]:
         if not isinstance(value, list):
-            raise FormatError(f"expected a list, not {_kind(value)}")
+            raise FormatError(f"expected a list, got {_kind(value)}")
         if len(value) > most:
             raise FormatError(f"{len(value)} items, more than the {most} this reader takes")
         for position, item in enumerate(value):
@@ -175,7 +175,7 @@ def table(data: Object, name: str, parse: Callable[[Any], T], *, most: int, defa
 def text(value: object) -> str:
     """The value, which must be a string."""
     if not isinstance(value, str):
-        raise FormatError(f"expected str, not {_kind(value)}")
+        raise FormatError(f"expected str, got {_kind(value)}")
     return value
 
 

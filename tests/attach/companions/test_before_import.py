@@ -14,8 +14,8 @@ from precast.attach.companions.before_import import CompanionLeftOut, place_comp
 from precast.attach.companions.companion import COMPANIONS
 from precast.attach.companions.machine_facts import Machine
 from tests.helpers.attach.companions import FILES, cache_with
-from tests.helpers.attached import write_library
-from tests.helpers.source_tree import ROOT
+from tests.helpers.attached import IMPORTED
+from tests.helpers.mini_library import write_library
 
 TRITON = COMPANIONS["triton"]
 Install = Callable[..., None]
@@ -96,7 +96,7 @@ def test_an_attached_library_is_imported_after_its_companions_are_there(install:
     site = write_library(
         tmp_path / "site", {"quack/__init__.py": ENGINE}, package="quack", distribution="quack-kernels"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{site}:{ROOT / 'src'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{IMPORTED}"}
     words = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

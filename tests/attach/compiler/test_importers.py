@@ -14,11 +14,11 @@ import pytest
 
 from precast.attach import activation
 from precast.attach.compiler import importers
-from tests.helpers.source_tree import ROOT
+from tests.helpers.attached import IMPORTED
 
 HIDDEN = f"""
 import sys
-sys.path += [{str(ROOT / "src")!r}, *PACKAGES]
+sys.path += [{str(IMPORTED)!r}, *PACKAGES]
 from precast.attach import Library, attach
 from precast.attach.compiler import importers
 """

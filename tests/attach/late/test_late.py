@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.attached import PACKAGE, passes, write_library
+from tests.helpers.attached import passes
+from tests.helpers.mini_library import PACKAGE, write_library
 
 KERNELS = """
 import functools

@@ -43,15 +43,15 @@ def test_a_variable_holds_if_it_has_the_value(facts: KernelFacts, environment: d
     [
         ([], "expected an object"),
         ({}, "missing in 'variables'"),
-        ({"variables": {"A": 1}, "packages": {}, "modules": {}}, r"expected str, not int in 'variables\.A'"),
+        ({"variables": {"A": 1}, "packages": {}, "modules": {}}, r"expected str, got int in 'variables\.A'"),
         ({"variables": {"A": "x" * 5000}, "packages": {}, "modules": {}}, "5000 characters"),
         ({"variables": {}, "packages": {"q": {"version": "1"}}, "modules": {}}, "missing in 'packages.q.distribution'"),
         ({"variables": {}, "packages": {}, "modules": {}, "tensors": {}}, "unknown key"),
         (
             {"variables": {}, "packages": {}, "modules": {}, "files": {"q/a": 1}},
-            r"expected str, not int in 'files\.q/a'",
+            r"expected str, got int in 'files\.q/a'",
         ),
-        ({"variables": {}, "packages": {}, "modules": {}, "globals": {"q": {"names": 1}}}, "expected str, not int"),
+        ({"variables": {}, "packages": {}, "modules": {}, "globals": {"q": {"names": 1}}}, "expected str, got int"),
     ],
 )
 def test_malformed_facts_are_refused(value: Any, reason: str) -> None:

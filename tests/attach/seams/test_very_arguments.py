@@ -1,4 +1,4 @@
-"""The kernel served is the one that the builder compiles for the very arguments, or none: with all kinds of arguments.
+"""The served kernel is the one that the builder compiles for exactly these arguments, or none is served.
 
 The compiler here returns a full description of what it got. A cache holds what it made of the decoded key, as a build
 does; what is served must be what it makes of the arguments themselves.

@@ -19,7 +19,7 @@ WORDS = ("NaN", "Infinity", "-Infinity")
     ("place", "word", "reason"),
     [
         *[(place, word, "is not a number that a file may hold") for place in ("rank", "threads") for word in WORDS],
-        ("rank", "1e400", "expected int, not float"),
+        ("rank", "1e400", "expected int, got float"),
         ("threads", "1e400", "inf is not a config value: use a finite number"),
     ],
 )

@@ -17,10 +17,10 @@ OTHERS = [
     (2**63, "the cache has format version 9223372036854775808; this ", " reads version 1: upgrade "),
     (0, "the cache has format version 0; this ", " reads version 1: rebuild the cache"),
     (-1, "the cache has format version -1; this ", " reads version 1: rebuild the cache"),
-    ("1", "expected int, not str in 'version'. Rebuild or reinstall the cache", ""),
-    (True, "expected int, not bool in 'version'. Rebuild or reinstall the cache", ""),
-    (1.0, "expected int, not float in 'version'. Rebuild or reinstall the cache", ""),
-    (None, "expected int, not null in 'version'. Rebuild or reinstall the cache", ""),
+    ("1", "expected int, got str in 'version'. Rebuild or reinstall the cache", ""),
+    (True, "expected int, got bool in 'version'. Rebuild or reinstall the cache", ""),
+    (1.0, "expected int, got float in 'version'. Rebuild or reinstall the cache", ""),
+    (None, "expected int, got null in 'version'. Rebuild or reinstall the cache", ""),
 ]
 
 

@@ -20,11 +20,13 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ChangedInputError
+from tests.build.inputs.more_read_routes import MORE_READ
 from tests.build.inputs.other_routes import ALWAYS_THE_SAME, EXACT, TWICE
-from tests.build.inputs.read_routes import READ
+from tests.build.inputs.read_routes import READ as FIRST_READ
 from tests.helpers.inputs.project import Project, Server, serving
 from tests.helpers.inputs.route import HEAD, MADE, C, Route, Step, linked, remove, write
 
+READ = FIRST_READ | MORE_READ
 FAST = ("read_text", "exists", "a variable", "a program", "time.time", "an import", "vendored packages")
 
 

@@ -1,7 +1,7 @@
 """Processes that a fork server starts: they behave as those that ``subprocess.Popen`` starts, without the imports.
 
 A server is started for each environment, except for the variables that its children may have of their own, and ends by
-itself. ``precast`` and its child processes are the programs that may be started so.
+itself. ``precast`` is a program that may be started so; ``forked_children`` has its child processes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
 
-from precast.build.ipc import child_process
-from precast.loader.contract.import_hook import after_import
-from tests.helpers.forks.server import COMPILER, ONCE, Request
+from tests.helpers.forks.server import COMPILER, Request
 
 _SERVER = Path(__file__).parent / "server.py"
+_CHILDREN = "tests.helpers.forks.forked_children"
 _OWNER = "TEST_FORKS"  # in the environment: the folder of the sockets, and the process that owns the servers
 _EARLY = ("HOME", "LANG", "LANGUAGE", "PATH", "PRECAST_ATTACH", "PRECAST_CUDA", _OWNER)
 _EARLY_PREFIXES = ("LC_", "LD_", "PYTHON", "TYPER_")
@@ -36,17 +35,6 @@ _IMPORTED = (
     "cuda", "cutlass", "elftools", "numpy", "nvidia_cutlass_dsl", "packaging", "precast", "rich", "sitecustomize",
     "torch", "tvm_ffi", "typer", "typing_extensions", "usercustomize", "yaml", "zstandard",
 )  # fmt: skip
-_FORKED = {  # what is imported before each of them is forked
-    **dict.fromkeys(
-        ("precast.build.child.worker_main", "precast.build.child.describer_main", "precast.build.child.rehearser_main"),
-        (COMPILER,),
-    ),
-    "precast.attach.builder.child.program_main": (COMPILER, "torch"),
-    "precast.attach.builder.child.record_main": (COMPILER, "torch"),
-    "precast.measure.child.emulation.emulator_main": ("torch", "precast.measure.child.emulation.emulator_main"),
-    "precast.measure.child.on_gpu.launch_main": ("torch", "precast.measure.child.on_gpu.launch_main"),
-}
-_start_process = child_process.start_process
 _servers: list[subprocess.Popen[bytes]] = []  # kept, since Popen warns where one is given up
 
 
@@ -90,8 +78,8 @@ def run(
     words: Sequence[object], environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run ``precast`` to its end. Its child processes are forked, too."""
-    modules = ("precast.cli.main", "precast.cli.make.build", "precast.cli.make.plan", __name__)
-    before = (f"{__name__}:fork_children",)
+    modules = ("precast.cli.main", "precast.cli.make.build", "precast.cli.make.plan", _CHILDREN)
+    before = (f"{_CHILDREN}:fork_children",)
     return _finish("precast.cli.main:run", words, ("-m", "precast.cli.main"), modules, environment, folder, before)
 
 
@@ -143,70 +131,6 @@ def _finish(
             file.seek(0)
             texts.append(file.read().decode())
     return subprocess.CompletedProcess(command, code, *texts)
-
-
-def fork_children() -> None:
-    """From now on, this process forks the child processes of a build and the programs that it records, and compiles
-    each variant once if that is set."""
-    child_process.start_process = start_child  # type: ignore[assignment]
-    if ONCE in os.environ:
-        from precast.build import build_run
-
-        vars(build_run)["sampled"] = lambda variants: frozenset()
-    after_import({"precast.attach.builder.recorded_run": _fork_programs})
-
-
-def _fork_programs(recorded_run: ModuleType) -> None:
-    run_to_end = recorded_run.run_to_end
-
-    def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-        module, *arguments = command[2:]
-        if module not in _FORKED:
-            return int(run_to_end(command, environment))
-        request = Request(
-            call=f"{module}:main",
-            arguments=tuple(arguments),
-            environment=dict(os.environ if environment is None else environment),
-            folder=os.getcwd(),
-            descriptors=(0, 1, 2),
-            new_session=False,
-        )
-        try:
-            return ForkedProcess(request, (0, 1, 2), _FORKED[module]).wait()
-        except NotServed:
-            return int(run_to_end(command, environment))
-
-    vars(recorded_run)["run_to_end"] = run
-
-
-def start_child(
-    module: str, environment: Mapping[str, str]
-) -> tuple[subprocess.Popen[bytes] | ForkedProcess, BinaryIO]:
-    """What ``precast.build.ipc.child_process`` starts, forked if it imports the DSL or torch."""
-    if module not in _FORKED:
-        return _start_process(module, environment)
-    with contextlib.ExitStack() as theirs:
-        ends = [os.pipe() for _ in range(3)]
-        (requests, stdin), (stdout, output), (replies, reply) = ends
-        for descriptor in (requests, output, reply):
-            theirs.callback(os.close, descriptor)
-        wanted = max(3, reply)
-        request = Request(
-            call=f"{module}:main",
-            arguments=("--reply-fd", str(wanted)),
-            environment=dict(environment),
-            folder=os.getcwd(),
-            descriptors=(0, 1, 2, wanted),
-            new_session=True,
-        )
-        try:
-            process = ForkedProcess(request, (requests, output, output, reply), _FORKED[module])
-        except NotServed:
-            for descriptor in (stdin, stdout, replies):
-                os.close(descriptor)
-            return _start_process(module, environment)
-    process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-    return process, os.fdopen(replies, "rb", buffering=0)
 
 
 @cache

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from precast.loader.machine.driver import CurrentDriver, NoDriver
-
 
 @cache
 def no_device() -> str:
     """Why nothing can be launched here; empty where a device is."""
+    from precast.loader.machine.driver import CurrentDriver, NoDriver  # the emulator is tested without the loader
+
     try:
         CurrentDriver().get()
     except NoDriver as reason:

@@ -148,7 +148,7 @@ def test_lists_are_handed_over_as_hinted(value: tuple[int, ...]) -> None:
 def test_a_tuple_of_fixed_length_is_counted() -> None:
     pair = hints.read(tuple[int, int], {})
     assert pair.hand((1, 2)) == (1, 2)
-    with pytest.raises(ConfigError, match="expected 2 values, not 3"):
+    with pytest.raises(ConfigError, match="expected 2 values, got 3"):
         pair.hand((1, 2, 3))
 
 

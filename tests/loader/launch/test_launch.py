@@ -310,5 +310,5 @@ def test_get_is_the_same_kernel_each_time(path: Path, use: Use) -> None:
     assert loader.get("scale", {"dtype": "bfloat16"}, target="sm_90a") is kernel
     assert loader.get("scale", {"dtype": "bf16", "threads": 256}, target="sm_90a") is kernel
     assert loader.get("scale", {"dtype": "bf16", "threads": 128}, target="sm_90a") is not kernel
-    with pytest.raises(loader.ConfigError, match=r"threads: expected int, not 256\.0"):
+    with pytest.raises(loader.ConfigError, match=r"threads: expected int, got 256\.0"):
         loader.get("scale", {"dtype": "bf16", "threads": 256.0}, target="sm_90a")

@@ -11,7 +11,6 @@ from precast.loader.contract.format.signature import Argument, Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
 from precast.loader.launch.kernel import Kernel
-from precast.measure.checks.verify import verify
 from tests.helpers.echo import HOPPER
 
 NONE = Argument(name="bias", kind="none")
@@ -49,25 +48,3 @@ def test_what_can_only_be_none_may_be_left_out_of_a_call_by_name() -> None:
 def test_names_stay_apart() -> None:
     with pytest.raises(ConfigError, match="two arguments would be called 'eps'"):
         SIGNATURE.renamed({"x": "eps"})
-
-
-def test_verify_calls_by_name_and_leaves_out_what_a_target_does_not_take() -> None:
-    torch = pytest.importorskip("torch")
-
-    from precast.kernels.authoring.declare import Declaration
-
-    seen: list[Any] = []
-    declaration = Declaration(
-        op="op",
-        keys=(),
-        problems=lambda config: [{"rows": 1}],
-        inputs=lambda config, problem, *, device, seed: {
-            "eps": 2.0, "x": torch.zeros(1), "other": torch.zeros(1), "absent": None,
-        },
-        outputs=("x", "absent"),
-        reference=lambda config, inputs: {"x": torch.ones(1), "absent": None},
-    )  # fmt: skip
-    checks = list(verify(kernel(seen), declaration, {}, device="cpu"))
-    assert {check.output for check in checks if not check.left_out} == {"x"} and not checks[0].passed
-    x, bias, extra, eps = seen[0]
-    assert x.isnan().all() and (bias, extra, eps) == (None, (None, None), 2.0)

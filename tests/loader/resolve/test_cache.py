@@ -291,7 +291,7 @@ def test_one_bad_artifact_leaves_the_others(native: Native, tmp_path: Path) -> N
     cache = Cache(path)
     assert cache.op("scale").artifact(2).symbol == "__tvm_ffi_scale"
     with pytest.raises(
-        loader.FormatError, match=r"expected str, not int in 'ops/scale\.json:\.artifacts\[3\]\.symbol'"
+        loader.FormatError, match=r"expected str, got int in 'ops/scale\.json:\.artifacts\[3\]\.symbol'"
     ):
         cache.op("scale").artifact(3)
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast import loader
-from precast.build.measurements.rows import joined
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import Key
 from precast.loader.contract.format.index import OpIndex
@@ -150,16 +149,6 @@ def test_the_choice(table: list[Measured], problem: dict[str, int], keys: list[s
     assert all(distance(problem, m.problem) >= distance(problem, choice.measured.problem) for m in rivals)
     if any(m.gpu == "NVIDIA H200" for m in usable):
         assert choice.measured.gpu == "NVIDIA H200"
-
-
-def test_tables_of_two_caches_become_one() -> None:
-    one = measured(m=8, times=(2.0, 5.0))
-    other, far = measured(m=8, times=(3.0, 4.0)), measured("NVIDIA B200", Capability(10, 0), m=8, times=(1.0, None))
-    both = joined([[one], [other, far]], {ONE.key, TWO.key})
-    assert both == joined([[far, other], [one]], {ONE.key, TWO.key})
-    assert {(m.gpu, *m.times.values()) for m in both} == {("NVIDIA H200", 2.0, 4.0), ("NVIDIA B200", 1.0)}
-    (left,) = joined([[one], [other, far]], {TWO.key})
-    assert left.times == {TWO.key: 4.0}, "what speaks of no artifact here is left out"
 
 
 @pytest.mark.parametrize(

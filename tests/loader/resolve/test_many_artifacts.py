@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from precast.build.cache.index_writer import cache_files
-from precast.build.errors import OutputError
-from precast.loader.contract.format.artifact import BLOB_LIMIT, Blob
 from precast.loader.contract.format.config import Key
-from precast.loader.contract.format.index import OpIndex
-from precast.loader.contract.values import replace
 from precast.loader.errors import CacheError
 from precast.loader.resolve.candidate import Request
 from precast.loader.resolve.choose import MOST_OF_ONE_CONFIG, choose
 from precast.loader.resolve.judge import MOST_JUDGED, resolve
 from precast.loader.resolve.resolution import render
-from tests.helpers.caches import SCALE_KEYS, artifact
+from tests.helpers.caches import artifact
 from tests.helpers.resolutions import BLOB, HERE, scale, source
 
 KEYS = (Key(name="n", type="int"), Key(name="m", type="int"))
@@ -52,11 +47,3 @@ def test_too_many_artifacts_of_one_config_are_an_error_of_their_cache() -> None:
     assert chosen is not None and chosen.cache == "c1"
     resolution = resolve(asked(dtype="bf16"), HERE, [crowded, other])
     assert resolution.chosen == chosen and "'c0' was left out: op 'scale' has 4097" in resolution.notes[0]
-
-
-def test_a_builder_does_not_write_what_readers_refuse() -> None:
-    large = Blob(sha256="b" * 64, size=BLOB_LIMIT + 1, stored=1, encoding="zstd")
-    for artifacts, words in ((MANY, "4097 artifacts of one config"), ([replace(MANY[0], blob=large)], "in one blob")):
-        index = OpIndex.of(op="scale", keys=SCALE_KEYS, doc="", artifacts=tuple(artifacts))
-        with pytest.raises(OutputError, match=words):
-            cache_files(name="a", toolchain={}, runtimes=(), ops={"scale": index}, dictionary=None, blobs={})

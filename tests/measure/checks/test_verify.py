@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from precast.kernels.authoring.declare import Declaration
+from precast.loader.contract.format.signature import Argument, Signature
+from precast.loader.contract.format.target import Target
+from precast.loader.launch.kernel import Kernel
 from precast.measure.checks.verify import verify
+from tests.helpers.echo import HOPPER
 
 
 def checks(in_place: Sequence[str]) -> list[bool]:
@@ -75,3 +80,33 @@ def test_an_authors_function_that_fails_is_a_fault_of_that_problem() -> None:
     found = list(verify(lambda x, y: y.copy_(x * 2), declared(reference=reference), {}, device="cpu"))
     (text,) = (str(check) for check in found if not check.passed)
     assert text.startswith("a run at n=9: it raised RuntimeError: no reference for nine (test_verify.py:")
+
+
+def test_verify_calls_by_name_and_leaves_out_what_a_target_does_not_take() -> None:
+    none = Argument(name="bias", kind="none")
+    signature = Signature(
+        arguments=(
+            Argument(name="x", kind="tensor", dtype="float32", shape=("n",)),
+            none,
+            Argument(name="extra", kind="tuple", members=(none, none)),
+            Argument(name="eps", kind="scalar", dtype="float32"),
+            Argument(name="stream", kind="env_stream"),
+        )
+    )
+    seen: list[Any] = []
+    declaration = Declaration(
+        op="op",
+        keys=(),
+        problems=lambda config: [{"rows": 1}],
+        inputs=lambda config, problem, *, device, seed: {
+            "eps": 2.0, "x": torch.zeros(1), "other": torch.zeros(1), "absent": None,
+        },
+        outputs=("x", "absent"),
+        reference=lambda config, inputs: {"x": torch.ones(1), "absent": None},
+    )  # fmt: skip
+    artifact: Any = SimpleNamespace(config={}, target=Target.parse("sm_90a"), signature=signature, assumes=None)
+    kernel = Kernel("op", artifact, lambda *args: seen.append(args), lambda: HOPPER)
+    found = list(verify(kernel, declaration, {}, device="cpu"))
+    assert {check.output for check in found if not check.left_out} == {"x"} and not found[0].passed
+    x, bias, extra, eps = seen[0]
+    assert x.isnan().all() and (bias, extra, eps) == (None, (None, None), 2.0)

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from precast.emulator import Launch
-from precast.measure.child.emulation.ranks_code import RanksCode, of_rank
+import pytest
+
 from precast.measure.verification.emulations import artifacts_of_ranks
 
 
@@ -23,9 +23,11 @@ def test_the_ranks_of_a_variant_differ_in_nothing_else() -> None:
 
 def test_each_rank_launches_its_own_kernel() -> None:
     """Two of the same name are told apart by the rank."""
+    emulator = pytest.importorskip("precast.emulator")
+    from precast.measure.child.emulation.ranks_code import RanksCode, of_rank
 
     def host(grid: int) -> Any:
-        launch = Launch(kernel="sum", grid=(grid, 1, 1), block=(32, 1, 1))
+        launch = emulator.Launch(kernel="sum", grid=(grid, 1, 1), block=(32, 1, 1))
         return SimpleNamespace(launches=lambda values: [launch])
 
     code = RanksCode([host(1), host(2)])

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.build.measurements.rows import joined
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.estimate import Choice, Estimate
 from precast.loader.contract.format.tuning.measured import Measured
@@ -173,13 +172,6 @@ def test_the_order_of_rows_decides_nothing(rows: list[Measured], chance: Any) ->
     asked = {"m": 4096, "n": 2}
     one, other = (fastest(t, asked, (WIDE, NARROW, SPARE), gpu=None, capability=HOPPER) for t in (rows, others))
     assert one == other
-
-
-def test_tilings_of_two_caches_become_one() -> None:
-    (both,) = joined([[row(2.0, None, m=8)], [row(None, 3.0, m=8)]], KEYS)
-    assert both.times == {WIDE: 2.0, NARROW: 3.0} and both.tilings == TILINGS
-    (left,) = joined([[both]], {NARROW})
-    assert left.tilings == {NARROW: TILINGS[NARROW]}
 
 
 GOOD = tables_of([row(10.0, 11.0, m=2560), row(1.0, 2.0, m=1)], {})[0].to_json()

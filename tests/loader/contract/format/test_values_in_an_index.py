@@ -69,7 +69,7 @@ def test_a_constant_that_is_no_plain_value_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None])
 def test_a_number_of_an_index_is_a_whole_number(value: object) -> None:
-    with pytest.raises(FormatError, match=r"expected int, not .* in 'size'"):
+    with pytest.raises(FormatError, match=r"expected int, got .* in 'size'"):
         Blob.parse({**BLOB.to_json(), "size": value})
 
 
@@ -176,7 +176,7 @@ def test_values_have_one_form(kind: str, value: object, expected: object) -> Non
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
     [
-        ("list[int]", 5, r"expected a list, not 5: write \[..\]"),
+        ("list[int]", 5, r"expected a list, got 5: write \[..\]"),
         ("complex", 5, "'complex' is not a type of config value"),
         ("any", 2**63, "beyond 64 bits"),
         ("any", "x" * 1025, "a text of 1025 characters"),
