@@ -390,6 +390,23 @@ def test_a_server_that_never_answers(tmp_path: Path, warnings: list[str], monkey
         assert len(warnings) == 1 and "is disabled for this build" in warnings[0]
 
 
+def test_two_files_that_fail_together_are_one_warning(warnings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+
+    class Failing(Hanging):
+        def pipe_file(self, *words: object) -> None:
+            both.wait(10)
+            raise OSError("the server is gone")
+
+    monkeypatch.setattr(remotes, "_open", lambda url: (Failing(), "there"))
+    remote = Remote("hanging://there", warnings.append)
+    for key in KEYS[:2]:
+        remote.send(key, b"data")
+    for future in remote._sent:
+        future.result(10)
+    assert len(warnings) == 1 and "the server is gone" in warnings[0]
+
+
 def test_all_files_together_have_one_limit_at_the_end(tmp_path: Path) -> None:
     """A server that takes almost as long for each would hold the build for hours."""
     remote = Remote(f"file://{tmp_path}", pytest.fail, patience=Patience(file=1, end=5))
