@@ -18,8 +18,8 @@ import pytest
 
 from precast.attach import SHIPPED, library_named
 from precast.attach.activation import PACKAGES, activate, plugin
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import IMPORTED
-from tests.helpers.mini_library import write_library
 
 ACTIVATION = Path(str(metadata.distribution("precast-attach").locate_file("precast_attach.pth")))
 COMPILE = """

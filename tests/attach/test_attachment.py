@@ -19,9 +19,9 @@ from precast.attach.recordings.recording import read_recording
 from precast.loader import api, session
 from precast.loader.errors import ConfigError, Frozen
 from precast.loader.launch.kernel import Kernel
+from tests.helpers.attach.mini_library import PACKAGE
 from tests.helpers.attached import MINE, key_of, write_cache
 from tests.helpers.caches import Native
-from tests.helpers.mini_library import PACKAGE
 
 FUNCTION = f"{PACKAGE}.kernels:compiled"
 

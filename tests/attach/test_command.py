@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import run
-from tests.helpers.mini_library import write_library
 
 ATTACH = ("-m", "precast.loader.attach", "--library", "quack")
 SHOW = """

@@ -14,9 +14,9 @@ from precast.loader.contract.format.target import Capability
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import run_forked
 from tests.helpers.builds import HEAD, precast
-from tests.helpers.mini_library import write_library
 from tests.helpers.resolutions import HERE
 
 pytest.importorskip("torch")

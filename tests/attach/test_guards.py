@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from precast.attach.guards import Guard, NotInstalled, folder_of, guard_of
-from tests.helpers.mini_library import PACKAGE, write_library
+from tests.helpers.attach.mini_library import PACKAGE, write_library
 
 KERNELS = f"{PACKAGE}/kernels.py"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import run_forked
 from tests.helpers.builds import HEAD, precast
-from tests.helpers.mini_library import write_library
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

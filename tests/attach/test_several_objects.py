@@ -13,9 +13,9 @@ from precast.attach.compiler.dsl import Answers, answered_by
 from precast.attach.seams.cached_compile import cached_compile
 from precast.loader import session
 from precast.loader.errors import PrecastError
+from tests.helpers.attach.mini_library import PACKAGE
 from tests.helpers.attached import MINE, key_of, write_cache
 from tests.helpers.caches import Native
-from tests.helpers.mini_library import PACKAGE
 
 FUNCTION = f"{PACKAGE}.kernels:compiled"
 SECOND_FIRST = [["$made:kernel", 1], ["$list", ["$made:kernel"], 8]]

@@ -16,9 +16,9 @@ from precast.attach.recordings.keys import encode
 from precast.attach.recordings.provenance import COMPILER, DSL_DISTRIBUTION, SOURCE, VERSION
 from precast.loader.contract.format.config import Key, to_value
 from precast.loader.contract.format.several_objects import numbered
+from tests.helpers.attach.mini_library import PACKAGE
 from tests.helpers.caches import CacheWriter, Native, artifact
 from tests.helpers.forks.forked_process import run_code
-from tests.helpers.mini_library import PACKAGE
 
 IMPORTED = Path(loader.__file__).parents[2]
 """The folder that ``precast`` is imported from: of the sources, or of installed wheels."""

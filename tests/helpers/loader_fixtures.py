@@ -17,9 +17,9 @@ from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attach.mini_library import PACKAGE, write_library
 from tests.helpers.caches import Native, demo, echo_cache
 from tests.helpers.echo import HOPPER
-from tests.helpers.mini_library import PACKAGE, write_library
 
 Use = Callable[..., session.Session]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
+import triton  # noqa: F401  quack imports it without requiring it: here it becomes a part of what the kernel may read
 from cutlass.cute.runtime import make_fake_stream
 from quack.tile_scheduler import TileSchedulerOptions
 

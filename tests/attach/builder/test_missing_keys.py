@@ -17,9 +17,9 @@ from precast.attach.recordings.provenance import FACTS
 from precast.attach.recordings.recording import Recorded
 from precast.build.plan.manifest import parse_manifest
 from precast.loader.contract.format.target import Target
+from tests.helpers.attach.mini_library import PACKAGE
 from tests.helpers.attached import MINE, key_of, write_cache
 from tests.helpers.caches import Native
-from tests.helpers.mini_library import PACKAGE
 
 FUNCTION = f"{PACKAGE}.kernels:compiled"
 HERE, OTHER = Target.parse("sm_90a"), Target.parse("sm_100a")

@@ -8,9 +8,9 @@ from pathlib import Path
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.coverage import Coverage, coverage
 from precast.loader.contract.format.config import to_value
+from tests.helpers.attach.mini_library import PACKAGE
 from tests.helpers.attached import MINE, key_of, write_cache
 from tests.helpers.caches import Native
-from tests.helpers.mini_library import PACKAGE
 from tests.helpers.packed_caches import scale_plan
 
 FUNCTION = f"{PACKAGE}.kernels:compiled"

@@ -9,8 +9,8 @@ import pytest
 
 from precast.attach.library import library_named
 from precast.build.plan.manifest import parse_manifest
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import passes, run
-from tests.helpers.mini_library import write_library
 from tests.helpers.pages import blocks, quoted
 
 PAGE = "docs/reference/attach.md"

@@ -36,8 +36,8 @@ from precast.attach.recordings.keys import canonical
 from precast.attach.recordings.provenance import SOURCE, VERSION
 from precast.build.child.requests import Requests
 from precast.loader.errors import PrecastError
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attach.yard_library import FILES, LIBRARY, NAME
-from tests.helpers.mini_library import write_library
 
 Modules = Any
 Program = list[Any]

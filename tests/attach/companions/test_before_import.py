@@ -14,8 +14,8 @@ from precast.attach.companions.before_import import CompanionLeftOut, place_comp
 from precast.attach.companions.companion import COMPANIONS
 from precast.attach.companions.machine_facts import Machine
 from tests.helpers.attach.companions import FILES, cache_with
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import IMPORTED
-from tests.helpers.mini_library import write_library
 
 TRITON = COMPANIONS["triton"]
 Install = Callable[..., None]

@@ -18,8 +18,8 @@ from precast.attach.attachment import Attachment
 from precast.attach.deferred.module import Deferral, defer
 from precast.attach.deferred.modules import DeferredModules
 from precast.attach.recorder import Recorder
+from tests.helpers.attach.mini_library import PACKAGE, write_library
 from tests.helpers.attached import MINE
-from tests.helpers.mini_library import PACKAGE, write_library
 
 TUNER = f"{PACKAGE}.tuner"
 CODE = """

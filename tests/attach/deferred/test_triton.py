@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.attach.mini_library import PACKAGE, write_library
 from tests.helpers.attached import passes
-from tests.helpers.mini_library import PACKAGE, write_library
 
 MANAGER = """
 class CacheManager(ABC):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import run
-from tests.helpers.mini_library import write_library
 
 FILES = {
     "minilib/real.py": "def sort(): return 'sorted'\n",

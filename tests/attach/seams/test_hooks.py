@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.attach.mini_library import PACKAGE, write_library
 from tests.helpers.attached import key_of, passes, write_cache
 from tests.helpers.caches import Native
-from tests.helpers.mini_library import PACKAGE, write_library
 
 ATTACH = f"""
 from precast.loader import attach

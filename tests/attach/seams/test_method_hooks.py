@@ -12,9 +12,9 @@ import pytest
 
 from precast.attach import Keyed, KeyedMethods
 from precast.loader.resolve.cache import Cache
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.attached import TORCH, TORCH_AND_DSL, run_forked
 from tests.helpers.builds import HEAD, precast
-from tests.helpers.mini_library import write_library
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

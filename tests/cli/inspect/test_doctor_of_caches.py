@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from precast.loader.contract.format.index import VERSION
+from tests.helpers.attach.mini_library import write_library
 from tests.helpers.caches import CacheWriter, Native, artifact, demo
-from tests.helpers.mini_library import write_library
 from tests.helpers.source_tree import ROOT
 
 DRIVER = """

@@ -29,11 +29,11 @@ from precast.loader.launch.warm_up import warm_up
 from precast.loader.machine.driver import CurrentDriver, Driver
 from precast.loader.resolve.cache import Cache
 from tests.helpers.attach.companions import cache_with
+from tests.helpers.attach.mini_library import PACKAGE, write_library
 from tests.helpers.attached import MINE
 from tests.helpers.caches import demo
 from tests.helpers.echo import HOPPER
 from tests.helpers.errors.stage import NOWHERE, Example, Stage
-from tests.helpers.mini_library import PACKAGE, write_library
 
 
 def no_narrower_class(stage: Stage) -> object:

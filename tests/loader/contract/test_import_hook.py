@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from precast.loader.contract.import_hook import after_import, after_import_below
-from tests.helpers.mini_library import PACKAGE
+from tests.helpers.attach.mini_library import PACKAGE
 
 KERNELS = f"{PACKAGE}.kernels"
 pytestmark = pytest.mark.usefixtures("own_imports")
