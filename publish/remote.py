@@ -198,7 +198,7 @@ def _open(url: str) -> tuple[Any, str]:
     except Exception as error:
         raise RemoteError(f"{url!r} cannot be used: {_first_line(error)}; check its form and its options") from None
     if (loop := getattr(files, "loop", None)) is not None:
-        # Of the library's own thread: a connection that breaks would print a traceback beside the warning of the build.
+        # A connection that breaks would print a traceback of the library's thread, beside the warning of the build.
         loop.set_exception_handler(lambda loop, context: None)
     return files, str(root).rstrip("/")
 
