@@ -50,6 +50,11 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def parse_imports(value: Any) -> list[Row] | None:
+    """The rows that a memo kept; None where it holds anything else.
+
+    >>> parse_imports([[0, "os", ["path"]]]), parse_imports("damaged")
+    ([(0, 'os', ('path',))], None)
+    """
     try:
         rows = [(level, base, tuple(names)) for level, base, names in value]
     except (TypeError, ValueError):

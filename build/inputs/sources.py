@@ -87,6 +87,7 @@ class SourceDigests:
         self._memo = memo
         self._read: dict[FoundModule, _Read] = {}
         self._sources: dict[str, _Source] = {}
+        self._adapted: dict[str, tuple[str, ...]] = {}  # keys are requested for each variant
 
     def digest(self, source: str) -> str:
         """The digest of ``module:function`` for keys: an edit of what only checks a kernel does not change it."""
@@ -150,13 +151,15 @@ class SourceDigests:
     def _adapters(self, source: str) -> tuple[str, ...]:
         """The installed adapters that may take what a source names: those of its function's name, and those of classes
         of a distribution that it reaches. Attached libraries have digests of their own."""
-        function = source.partition("@")[0].partition(":")[2]
-        names = (
-            adapter
-            for name, adapter in adapter_sources()
-            if name == function or ("." in name and self._reaches(source, name.rpartition(".")[0]))
-        )
-        return tuple(adapter for adapter in names if self.find(adapter.partition(":")[0]))
+        if source not in self._adapted:
+            function = source.partition("@")[0].partition(":")[2]
+            adapters = (
+                adapter
+                for name, adapter in adapter_sources()
+                if name == function or ("." in name and self._reaches(source, name.rpartition(".")[0]))
+            )
+            self._adapted[source] = tuple(adapter for adapter in adapters if self.find(adapter.partition(":")[0]))
+        return self._adapted[source]
 
     def _reaches(self, source: str, module: str) -> bool:
         """Whether a source may have a class that derives from one of a module."""
