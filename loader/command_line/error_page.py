@@ -13,13 +13,15 @@ from precast.loader.errors import ConfigError
 _INSTALLED = Path(__file__).with_name("errors.md")
 _IN_CHECKOUT = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
 _ENTRY = re.compile(r"^### (?P<code>PC[A-Z][0-9]{2})\n(?P<text>.*?)(?=^#{2,3} |\Z)", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"`(\w+)` of `([\w.]+)`")
-_TODO = "**What to do.**"
+_NAME = re.compile(r"`(precast\.[\w.]+)\.(\w+)`")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A code of ``docs/errors.md``: the error's class and module, its meaning, an example message, what to do."""
+    """A code of ``docs/errors.md``: the error's class and module, its meaning, an example message, and what to do.
+
+    ``todo`` is empty where the message says all of it.
+    """
 
     code: str
     name: str
@@ -45,7 +47,7 @@ class Entry:
             yield "An example:"
             yield from (f"    {line}".rstrip() for line in self.message.splitlines())
         yield ""
-        yield f"What to do: {self.todo}"
+        yield f"What to do: {self.todo or 'what the message ends with.'}"
 
 
 def page() -> str:
@@ -84,8 +86,8 @@ def _entries(text: str) -> Iterator[Entry]:
         before, _, rest = match["text"].partition("```text\n")
         message, _, after = rest.partition("\n```\n")
         names = _NAME.search(before)
-        name, module = names.groups() if names else ("", "")
-        yield Entry(match["code"], name, module, _plain(before), message, _plain(after.partition(_TODO)[2]))
+        module, name = names.groups() if names else ("", "")
+        yield Entry(match["code"], name, module, _plain(before), message, _plain(after))
 
 
 def _plain(markdown: str) -> str:
