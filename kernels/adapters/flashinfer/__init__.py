@@ -1,1 +1,1 @@
-"""FlashInfer's norms, compiled by the library's own functions: the example of an adapter (docs/adapters.md)."""
+"""FlashInfer's norms, compiled by the library's own functions: the example of an adapter (docs/authoring.md)."""
