@@ -103,7 +103,7 @@ def defined(module: str) -> set[str]:
 
 
 def test_the_map_names_every_room() -> None:
-    """Of two levels: what is in a room, its own folders show."""
+    """Rooms of two levels: a room shows those in it."""
     folders = {m.path.parent.relative_to(ROOT).parts for m in modules().values() if m.name.startswith("precast.")}
     rooms = {"/".join(parts[:2]) for parts in folders if len(parts) > 1}
     assert len(rooms) > 40
