@@ -29,6 +29,10 @@ def test_an_entry_by_its_code_or_class(word: str, capsys: pytest.CaptureFixture[
     assert "`" not in text and "**" not in text and "](" not in text
 
 
+def test_an_entry_whose_message_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "PCB15").endswith(": build again\n\nWhat to do: what the message ends with.\n")
+
+
 def test_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     head, *rows = printed(capsys).splitlines()
     assert head.split() == ["code", "error", "meaning"]
