@@ -40,12 +40,15 @@ def _range(values: Sequence[float]) -> str:
 
 def deployment(seen: Mapping[str, Any]) -> str:
     """What the load test saw."""
-    median_ms, most_ms, longest = (f"{seen[name]:.0f}" for name in ("median ms", "99th percentile ms", "longest ms"))
+    right, sent, by = seen["right"], seen["requests"], seen["by"]
+    middle, most, longest = (f"{seen[name]:.0f}" for name in ("median ms", "99th percentile ms", "longest ms"))
+    under_way, late = seen["under way at SIGTERM"], seen["sent to it after SIGTERM"]
+    stop = seen["seconds to stop"]["first"]
     return f"""\
-On one {seen["machine"]["gpu"]}, {seen["clients"]} clients sent {seen["requests"]} requests: {seen["right"]} were answered correctly,
-and {seen["requests"] - seen["right"]} lost or wrong. The first process answered {seen["by"]["first"]}, the second {seen["by"]["second"]}. At SIGTERM,
-{seen["under way at SIGTERM"]} were under way, and {seen["sent to it after SIGTERM"]} more were sent to the first process, which exited after
-{seen["seconds to stop"]["first"]:.1f} s. The median latency was {median_ms} ms, the 99th percentile {most_ms} ms, and the longest {longest} ms.
+On one {seen["machine"]["gpu"]}, {seen["clients"]} clients sent {sent} requests: {right} were answered correctly, and
+{sent - right} lost or wrong. The first process answered {by["first"]}, the second {by["second"]}. At SIGTERM,
+{under_way} were under way, and {late} more were sent to the first process, which exited after {stop:.1f} s.
+The median latency was {middle} ms, the 99th percentile {most} ms, and the longest {longest} ms.
 """
 
 

@@ -1,4 +1,4 @@
-"""The part on signatures of the page on security: its commands are run, its policy is read, and its attacks have tests."""
+"""Signatures on the page on security: the commands are run, the policy is read, and the attacks have tests."""
 
 from __future__ import annotations
 

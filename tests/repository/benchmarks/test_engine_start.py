@@ -181,7 +181,7 @@ def test_every_kernel_of_a_served_start_was_served(monkeypatch: pytest.MonkeyPat
     for starts in page.groups(json.loads(page.RESULTS.read_text())["cells"]).values():
         for start in {page.SERVED, "one wheel, served, no compilers"} & starts.keys():
             served = starts[start].get("served")
-            assert served is None or served[1] == 0 and "DSL" not in starts[start]["kinds"]
+            assert served is None or (served[1] == 0 and "DSL" not in starts[start]["kinds"])
             if served and "cold" in starts:
                 assert served[0] == starts["cold"]["kinds"].get("DSL", [0])[0]
 
