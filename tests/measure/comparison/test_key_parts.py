@@ -7,12 +7,13 @@ from pathlib import Path
 
 from precast.build.cache.contents import CacheContents
 from precast.build.inputs.inputs import NO_INPUTS, Inputs
+from precast.build.store.history import made_of, note_parts
 from precast.build.store.key import artifact_key
-from precast.build.store.made_of import KeyParts, key_changes, made_of, note_parts
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.loader.contract.values import replace as changed
 from precast.measure.comparison.diff import difference
+from precast.measure.comparison.key_parts import KeyParts, key_changes
 from tests.helpers.caches import Native, demo
 
 ONE, OTHER = "0" * 64, "1" * 64
