@@ -30,6 +30,7 @@ from precast.loader.errors import PrecastError
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
 _ROOMS = ("attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "measure", "native")
+_DISTRIBUTIONS = frozenset({"precast", "precast-publish", *(f"precast-{room}" for room in _ROOMS)})  # precast's own
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
 
@@ -139,8 +140,8 @@ class Closures:
         declared = tuple(dict.fromkeys(name for each in reads for name in each.declared))
         files, owners, checked = self._reached(reads)
         required = installation.with_required([*_COMPILER, *owners, *_of_kind(declared, "distribution")])
-        counted = [name for name in required if not name.startswith("precast")]
-        own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
+        counted = [name for name in required if name not in _DISTRIBUTIONS]
+        own_metadata = [name for name in installation.names() if name in _DISTRIBUTIONS]  # its entry points
         present = {*counted, *own_metadata, *installation.with_required(_STAND_INS)}
         files = {file for file in files if roots.place(file)[0] != PYTHON}  # the interpreter is an input as a whole
         own = {file for file in files if not _is_of_precast(file) and installation.owner(file) is None}
@@ -154,7 +155,7 @@ class Closures:
         paths = (roots.path_of(name) for name in _of_kind(declared, "file", "folder"))
         return Closure(
             names=tuple(sorted(names)),
-            sources=tuple(sorted(own)),
+            sources=tuple(sorted({*own, *(link for file in own for link in self.sources.links(file))})),
             declared=tuple(filter(None, paths)),
             programs=tuple(p for name in _of_kind(declared, "program") for p in self.answers.program_paths(name)),
             installed=tuple(path for name in sorted(present) for path in installation.paths(name)),

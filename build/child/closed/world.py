@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import precast
 from precast.build import interpreter
-from precast.build.child.closed import landlock
+from precast.build.child.closed import landlock, privileges, process_state
 from precast.build.child.closed.new_root import TEMPORARY, NewRoot
 from precast.build.child.closed.refusals import Refusals
 from precast.build.disk.scratch import scratch_folder
@@ -73,14 +73,18 @@ class World:
         """Close this process to one closure. ``again`` is for a second compilation: what a kernel can learn about its
         machine, as far as it can be changed, is then different."""
         if self.by == "namespaces":
+            if again:
+                NewRoot()  # so that numbers of namespaces and of devices are others in the next one
             self._enter(closure, "again" if again else "precast")
         elif self.by == "landlock":
             listed = [*self.search, *self.sites, *(folder for folder in sys.path if folder)]
             landlock.restrict(self._readable(closure), listed)
-        os.umask(0o022)
+        process_state.reset()
+        if self.by != "none":
+            privileges.give_up()
         os.environ["PATH"] = ":".join(dict.fromkeys([*map(os.path.dirname, closure["programs"]), "/usr/bin", "/bin"]))
         if again:
-            _perturb()
+            process_state.perturb()
         return Refusals(None if self.by == "namespaces" else self._readable(closure), closure["programs"]).install()
 
     def _readable(self, closure: Mapping[str, Any]) -> list[str]:
@@ -132,12 +136,4 @@ def _use_folders(home: str, temporary: str) -> None:
     tempfile.tempdir = None
 
 
-def _perturb() -> None:
-    """Move what is allocated next, and allow one processor only."""
-    _KEPT.extend(bytearray(size) for size in range(1, 6000, 7))
-    _KEPT.extend(object() for _ in range(99))
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
-_KEPT: list[object] = []
 _SCRATCH: list[AbstractContextManager[Path]] = []  # kept: at its end, a folder is removed

@@ -61,7 +61,7 @@ def project(tmp_path: Path, memo: Path, monkeypatch: pytest.MonkeyPatch) -> Proj
     """Without a compiler, which no route reads: it has thousands of files, and each state would look at all of them."""
     made = Project(tmp_path, memo)
     monkeypatch.setattr("precast.build.inputs.closure._COMPILER", ())
-    monkeypatch.setattr(sys, "path", [*sys.path, str(made.site)])
+    monkeypatch.setattr(sys, "path", [*sys.path, *made.path])
     return made
 
 

@@ -1,0 +1,307 @@
+"""Facts of the machine, of its other processes, and of the process that compiles."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.helpers.inputs.project import Project
+from tests.helpers.inputs.route import GONE, HEAD, MADE, ONE, C, Route, Step, linked, steps, write
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_KEY = 248, 217  # add_key on x86-64 and on ARM; revoking one is keyctl(3)
+_LISTENERS: dict[str, socket.socket] = {}
+
+
+def first_state() -> None:
+    """Before a server starts: as of a service."""
+    os.umask(0o022)
+
+
+def other_state() -> None:
+    """Before another one starts: as of a shell of another machine."""
+    os.umask(0o077)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    Path("/proc/self/coredump_filter").write_text("0x11")
+    _LIBC.prctl(29, 777_000, 0, 0, 0)
+    _LIBC.personality(0x0040000)
+    resource.setrlimit(resource.RLIMIT_CORE, (4096, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if os.geteuid() == 0:
+        os.setgroups([0, 7])
+        _LIBC.unshare(0x4000000)
+        _LIBC.setdomainname(b"other", 5)
+        _LIBC.prctl(24, 20, 0, 0, 0)  # a privilege that no process below it has
+
+
+def _fact(name: str) -> str:
+    return f"VALUE = os.path.exists('/proc/{name}') and open('/proc/{name}').read() or ''"
+
+
+THE_SAME = {
+    "the domain of the host": C + "C.getdomainname(b, 99)\nVALUE = b.value",
+    "ignored signals": "import signal\nVALUE = [str(signal.getsignal(n)) for n in sorted(signal.valid_signals())]",
+    "blocked signals": "import signal\nVALUE = signal.pthread_sigmask(signal.SIG_BLOCK, ())",
+    "the groups of the user": "VALUE = os.getgroups()",
+    "the number of the user": "VALUE = os.getresuid(), os.getresgid()",
+    "privileges": "VALUE = [x for x in open('/proc/self/status') if x.startswith('Cap')]",
+    "whether a core is written": "import resource\nVALUE = resource.getrlimit(resource.RLIMIT_CORE)",
+    "what a core would have": "VALUE = open('/proc/self/coredump_filter').read()",
+    "the slack of timers": C + "VALUE = C.prctl(30, 0, 0, 0, 0)",
+    "the personality": C + "VALUE = C.personality(0xffffffff)",
+    "the group of the process's resources": "VALUE = open('/proc/self/cgroup').read()",
+    "flags of the interpreter": "VALUE = sys.flags, __debug__",
+    "whether byte code is written": "VALUE = sys.dont_write_bytecode, sys.pycache_prefix",
+    "filters of warnings": "import warnings\nVALUE = len(warnings.filters)",
+    "the encoding of output": "VALUE = sys.stdout.encoding, sys.stderr.errors",
+    "the longest number as a text": "VALUE = sys.get_int_max_str_digits()",
+    "a hash of a text": "VALUE = hash('tile')",
+    "the order of texts in a set": "VALUE = list({f'tile{n}' for n in range(99)})",
+    "the locale": "import locale\nVALUE = locale.setlocale(locale.LC_ALL, ''), locale.localeconv()",
+    "the zone of local times": "import time\nVALUE = time.tzname, time.localtime(0)",
+    "the size of the terminal": "import shutil\nVALUE = shutil.get_terminal_size()",
+    "folders of Python's path": "VALUE = len(sys.path), os.environ.get('PYTHONPATH')",
+    "the size of the root": "s = os.statvfs('/')\nVALUE = s.f_blocks, s.f_files",
+    "settings of the compiler": "VALUE = [n for n in os.environ if n.startswith('CUTE_DSL_KEEP')]",
+    "the toolkit that a variable names": "VALUE = os.environ.get('CUDA_HOME'), os.path.exists('/usr/local/cuda')",
+    "the number of threads of libraries": "VALUE = os.environ.get('OMP_NUM_THREADS')",
+    "the compiler's options in a variable": "VALUE = os.environ.get('CFLAGS'), os.environ.get('NVCC_APPEND_FLAGS')",
+    "caches of libraries": "VALUE = [os.environ.get(n) for n in ('TRITON_CACHE_DIR', 'TORCH_HOME', 'XDG_CACHE_HOME')]",
+    "modules of the system's kernel": _fact("modules"),
+    "the command line of the system": _fact("cmdline"),
+    "the driver of a GPU": "VALUE = os.path.exists('/proc/driver') and os.listdir('/proc/driver') or []",
+    "devices of the system": _fact("devices"),
+    "file systems": _fact("filesystems"),
+    "interrupts": _fact("interrupts"),
+    "the identity of a start of the system": "VALUE = os.path.exists('/proc/sys/kernel/random/boot_id')",
+    "limits of the system": "VALUE = os.listdir('/proc/sys')",
+    "settings of the kernel": "VALUE = os.path.exists('/proc/config.gz') and open('/proc/config.gz', 'rb').read() or b''",
+    "pressure": "VALUE = os.listdir('/proc/pressure') if os.path.exists('/proc/pressure') else []",
+}
+"""In each, two processes with other variables, started in other states."""
+
+OTHERWISE = {
+    "the priority": "VALUE = os.nice(0)",
+    "the policy of the scheduler": "VALUE = os.sched_getscheduler(0)",
+    "the score at a lack of memory": "VALUE = open('/proc/self/oom_score_adj').read()",
+    "the largest number of files": "import resource\nVALUE = resource.getrlimit(resource.RLIMIT_NOFILE)",
+    "the largest stack": "import resource\nVALUE = resource.getrlimit(resource.RLIMIT_STACK)",
+    "limits by C": C + "C.getrlimit(6, b)\nVALUE = b.raw[:16]",
+    "limits of the process": "VALUE = open('/proc/self/limits').read()",
+    "the number of the parent": "VALUE = os.getppid()",
+    "the session": "VALUE = os.getsid(0)",
+    "the group of processes": "VALUE = os.getpgrp()",
+    "the release of the system's kernel": "VALUE = os.uname().release",
+    "the release by a text": "import platform\nVALUE = platform.platform()",
+    "mounts of the process": "VALUE = open('/proc/self/mountinfo').read()",
+    "the namespace of mounts": "VALUE = os.readlink('/proc/self/ns/mnt')",
+    "the number of a device": "VALUE = os.stat('/').st_dev",
+    "when a file changed": "VALUE = os.stat(__file__).st_ctime_ns",
+    "when a folder changed": "VALUE = os.stat(here).st_mtime_ns",
+    "addresses of the process": "VALUE = id([object() for _ in range(99)][-1]), open('/proc/self/maps').read()",
+    "blocks of memory": "VALUE = sys.getallocatedblocks()",
+    "used memory": "import resource\nVALUE = resource.getrusage(resource.RUSAGE_SELF)",
+    "context switches and times": "VALUE = open('/proc/self/schedstat').read()",
+    "processor time": "import time\nVALUE = time.process_time_ns()",
+    "time of a thread": "import time\nVALUE = time.thread_time_ns()",
+    "the processor that it runs on": C + "VALUE = C.sched_getcpu(), [C.sched_getcpu() for _ in range(1)], os.times()",
+    "the number of a thread": "import threading\nVALUE = threading.get_native_id()",
+    "random numbers of OpenSSL": "import ssl\nVALUE = ssl.RAND_bytes(8)",
+    "a shuffled list": "import random\nVALUE = list(range(99))\nrandom.shuffle(VALUE)",
+    "a race of threads": (
+        "import threading, time\nVALUE = []\nts = [threading.Thread(target=lambda n=n: (time.sleep(os.urandom(1)[0] / 1e5),"
+        "VALUE.append(n))) for n in range(30)]\n[t.start() for t in ts]\n[t.join() for t in ts]"),
+    "a queue of a pool": (
+        "from concurrent.futures import ThreadPoolExecutor, as_completed\nimport time\n"
+        "with ThreadPoolExecutor(9) as p:\n"
+        "    fs = {p.submit(time.sleep, os.urandom(1)[0] / 1e4): n for n in range(30)}\n"
+        "    VALUE = [fs[f] for f in as_completed(fs)]"),
+    "a time limit": "import time\nn, t = 0, time.monotonic() + .01\nwhile time.monotonic() < t: n += 1\nVALUE = n",
+    "threads of numpy or torch": "VALUE = len(os.sched_getaffinity(0)), os.cpu_count()",
+    "a port of a socket": (
+        "import socket\ns = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(9)]\n"
+        "[x.bind(('127.0.0.1', 0)) for x in s]\nVALUE = [x.getsockname() for x in s]"),
+    "weak references by address": (
+        "import weakref\nclass T: pass\nk = [T() for _ in range(99)]\n"
+        "VALUE = list(map(k.index, weakref.WeakSet(k)))"),
+    "a default representation": "class T: pass\nVALUE = repr(T())",
+}  # fmt: skip
+"""Found by a second compilation."""
+
+
+def _keyring(add: bool) -> Step:
+    """A key of the user, in the kernel."""
+
+    def step(_: Project) -> None:
+        x86 = os.uname().machine == "x86_64"
+        if add:
+            _LIBC.syscall(_KEY[not x86], b"user", b"precast-tile", b"1", ctypes.c_size_t(1), -4)
+        else:
+            _LIBC.syscall(250 if x86 else 219, 9, _found_key(x86), -4, 0, 0)
+
+    return step
+
+
+def _found_key(x86: bool) -> int:
+    return int(_LIBC.syscall(250 if x86 else 219, 10, -4, b"user", b"precast-tile", 0))
+
+
+def _listening(on: bool) -> Step:
+    def step(_: Project) -> None:
+        if on:
+            _LISTENERS["s"] = made = socket.socket(socket.AF_UNIX)
+            made.bind("\0precast-tile")
+            made.listen()
+        else:
+            _LISTENERS.pop("s").close()
+
+    return step
+
+
+def _segment(make: bool) -> Step:
+    def step(_: Project) -> None:
+        number = _LIBC.shmget(0x7EC, 8, 0o1600 if make else 0)
+        if not make:
+            _LIBC.shmctl(number, 0, None)
+
+    return step
+
+
+def _semaphores(make: bool) -> Step:
+    def step(_: Project) -> None:
+        number = _LIBC.semget(0x7EC, 1, 0o1600 if make else 0)
+        if not make:
+            _LIBC.semctl(number, 0, 0)
+
+    return step
+
+
+def _messages(make: bool) -> Step:
+    def step(_: Project) -> None:
+        number = _LIBC.msgget(0x7EC, 0o1600 if make else 0)
+        if not make:
+            _LIBC.msgctl(number, 0, None)
+
+    return step
+
+
+def _posix_queue(make: bool) -> Step:
+    return lambda _: _LIBC.mq_open(b"/precast-tile", 0o102, 0o600, None) if make else _LIBC.mq_unlink(b"/precast-tile")
+
+
+def _file(path: str, make: bool) -> Step:
+    def step(_: Project) -> None:
+        Path(path).write_text("1") if make else Path(path).unlink()
+
+    return step
+
+
+def _of_system(code: str, state: Callable[[bool], Step]) -> Route:
+    return Route("import os, sys\n" + code, state(True), state(False))
+
+
+def _hidden(code: str) -> Route:
+    return Route(HEAD + code, MADE, GONE)
+
+
+def _mode(mode: int) -> Step:
+    return lambda project: (project.search / "tiles.json").chmod(mode)
+
+
+def _rewritten(project: Project) -> None:
+    """The same content in another file, with other times."""
+    file = project.search / "tiles.json"
+    file.rename(project.outside / "kept")
+    file.write_text((project.outside / "kept").read_text())
+    os.utime(file, (1, 1))
+
+
+def _socket_in(folder: str) -> Step:
+    def step(project: Project) -> None:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(os.path.relpath(project.search / folder / "socket"))
+
+    return step
+
+
+def _declared(code: str, before: Step, after: Step, *declared: str) -> Route:
+    return Route(HEAD + code, before, after, declared or ("file:{search}/tiles.json", "folder:{search}/tiles"))
+
+
+NOT_THERE = {
+    "a key of the user": _of_system(
+        C.replace("name, b = str(F).encode(), ", "b = ") + "VALUE = C.syscall(250 if x86 else 219, 10, -4, b'user', b'precast-tile', 0)", _keyring),
+    "a segment of shared memory": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).shmget(0x7EC, 0, 0)", _segment),
+    "semaphores": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).semget(0x7EC, 0, 0)", _semaphores),
+    "a queue of messages": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).msgget(0x7EC, 0)", _messages),
+    "a queue of POSIX": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).mq_open(b'/precast-tile', 0)", _posix_queue),
+    "an abstract socket": _of_system(
+        "import socket\ns = socket.socket(socket.AF_UNIX)\n"
+        "try: s.connect('\\0precast-tile'); VALUE = 1\nexcept OSError: VALUE = 0", _listening),
+    "shared memory by its name": _of_system(
+        "from multiprocessing.shared_memory import SharedMemory as S\n"
+        "try: VALUE = S('precast-tile').size\nexcept (OSError, ValueError): VALUE = 0",
+        lambda make: _file("/dev/shm/precast-tile", make)),
+    "a temporary file of another process": _of_system(
+        "VALUE = os.path.exists('/tmp/precast-tile')", lambda make: _file("/tmp/precast-tile", make)),
+    "a file by the root of its parent": _hidden(
+        "try: VALUE = os.path.exists(f'/proc/{os.getppid()}/root{F}')\nexcept OSError: VALUE = 0"),
+    "a file by the root of the first process": _hidden("VALUE = os.path.exists(f'/proc/1/root{F}')"),
+    "a file by the folder of its parent": _hidden(
+        "VALUE = os.path.exists(f'/proc/{os.getppid()}/cwd/{os.path.relpath(F, \"/\")}')"),
+    "memory of its parent": _hidden(
+        "try: VALUE = bool(open(f'/proc/{os.getppid()}/mem', 'rb'))\nexcept OSError: VALUE = 0"),
+    "variables of its parent": _hidden(
+        "try: VALUE = len(open(f'/proc/{os.getppid()}/environ', 'rb').read())\nexcept OSError: VALUE = 0"),
+    "a descriptor of its parent": _hidden(
+        C + "p = C.syscall(434, os.getppid(), 0)\nVALUE = C.syscall(438, p, 0, 0) >= 0"),
+    "a file by its number on disk": _hidden(
+        C + "h, m = ctypes.create_string_buffer(b'\\x80' + bytes(127), 128), ctypes.c_int()\n"
+        "VALUE = C.name_to_handle_at(-100, name, h, ctypes.byref(m), 0), C.open_by_handle_at(-100, h, 0)"),
+    "what a mount hides": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).umount2(b'/proc/cpuinfo', 2)"),
+    "a mount of its own": _hidden(
+        "import ctypes\nVALUE = ctypes.CDLL(None).mount(b'proc', b'/home', b'proc', 0, None), os.listdir('/home')"),
+    "another namespace": _hidden(
+        C + "try: f = os.open(f'/proc/{os.getppid()}/ns/mnt', 0); VALUE = C.setns(f, 0)\n"
+        "except OSError: VALUE = 0"),
+    "the host of a virtual machine": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).socket(40, 1, 0) >= 0"),
+    "requests in a ring": _hidden(C + "VALUE = C.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0"),
+    "the log of the kernel": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).klogctl(10, None, 0)"),
+    "counters of the processor": _hidden(C + "VALUE = C.syscall(298 if x86 else 241, b, 0, -1, -1, 0) >= 0"),
+}  # fmt: skip
+
+_FACTS = steps(MADE, ONE)
+NOT_COUNTED = {
+    "the mode of a file": _declared("VALUE = F.stat().st_mode", steps(_FACTS, _mode(0o644)), _mode(0o600)),
+    "whether a file can be written": _declared(
+        "VALUE = os.access(F, os.W_OK), F.stat()[0]", steps(_FACTS, _mode(0o644)), _mode(0o444)),
+    "the mode of a folder": _declared(
+        "VALUE = D.stat().st_mode", _FACTS, lambda p: (p.search / "tiles").chmod(0o700)),
+    "the times of a file": _declared("VALUE = F.stat().st_mtime, F.stat().st_atime", _FACTS, _rewritten),
+    "names of a file": _declared(
+        "VALUE = F.stat().st_nlink", _FACTS, lambda p: os.link(p.search / "tiles.json", p.outside / "more")),
+    "blocks of a file": _declared(
+        "VALUE = F.stat().st_blocks", write("tiles.json", "\0" * 50_000),
+        lambda p: [(p.search / "tiles.json").write_bytes(b""), os.truncate(p.search / "tiles.json", 50_000)]),
+    "an attribute of a file": _declared(
+        "VALUE = os.listxattr(F)", _FACTS, lambda p: os.setxattr(p.search / "tiles.json", "user.tile", b"1")),
+    "the owner of a file": _declared(
+        "VALUE = F.stat().st_uid", _FACTS,
+        lambda p: os.chown(p.search / "tiles.json", 1000, -1) if os.geteuid() == 0 else None),
+    "the order of names": _declared(
+        "VALUE = os.listdir(D)", steps(*(write(f"tiles/{n}", "") for n in range(9))),
+        steps(*(lambda p, n=n: (p.search / f"tiles/{n}").rename(p.search / f"tiles/x{n}") for n in range(9)),
+              *(lambda p, n=n: (p.search / f"tiles/x{n}").rename(p.search / f"tiles/{n}") for n in (3, 8, 1, 0, 7, 2, 6, 5, 4)))),
+    "byte code in a folder": _declared("VALUE = os.listdir(D)", _FACTS, write("tiles/__pycache__/x.pyc", "")),
+    "a socket in a folder": _declared("VALUE = os.listdir(D)", steps(_FACTS, _socket_in("tiles")), lambda p: (p.search / "tiles/socket").unlink()),
+    "a pipe in a folder": _declared("VALUE = os.listdir(D)", _FACTS, lambda p: os.mkfifo(p.search / "tiles/pipe")),
+    "the time of a link": _declared(
+        "VALUE = (here / 'link').readlink()", steps(MADE, linked("tiles.json")), linked("tiles.json"), "file:{search}/link"),
+}  # fmt: skip
+"""What is declared differs in nothing that counts, so that neither inputs nor results may differ."""
