@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +72,10 @@ class World:
     def close(self, closure: Mapping[str, Any], *, again: bool = False) -> Refusals:
         """Close this process to one closure. ``again`` is for a second compilation: what a kernel can learn about its
         machine, as far as it can be changed, is then different."""
+        if self.by != "namespaces":
+            temporary = tempfile.mkdtemp()  # of this closure alone
+            os.mkdir(f"{temporary}/home")
+            _use_folders(f"{temporary}/home", temporary)
         if self.by == "namespaces":
             if again:
                 NewRoot()  # so that numbers of namespaces and of devices are others in the next one
@@ -86,6 +90,12 @@ class World:
         if again:
             process_state.perturb()
         return Refusals(None if self.by == "namespaces" else self._readable(closure), closure["programs"]).install()
+
+    def written(self) -> frozenset[tuple[str, int]]:
+        """The files that this process, and others with the same closure, can write and read, each with the time of its
+        last change."""
+        folder = "/" if self.by == "namespaces" else tempfile.gettempdir()
+        return frozenset(_files(folder, os.stat(folder).st_dev))
 
     def _readable(self, closure: Mapping[str, Any]) -> list[str]:
         temporary = [tempfile.gettempdir()]
@@ -129,6 +139,18 @@ def _precast() -> Iterable[str]:
     """The folders of precast itself, which may be links of a checkout."""
     for folder in precast.__path__:
         yield from (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+
+
+def _files(folder: str, disk: int) -> Iterator[tuple[str, int]]:
+    for entry in os.scandir(folder):
+        facts = entry.stat(follow_symlinks=False)
+        if facts.st_dev != disk:
+            continue  # mounted, and read-only
+        if entry.is_dir(follow_symlinks=False):
+            yield entry.path, 0
+            yield from _files(entry.path, disk)
+        else:
+            yield entry.path, facts.st_ctime_ns
 
 
 def _use_folders(home: str, temporary: str) -> None:
