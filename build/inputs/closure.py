@@ -44,6 +44,8 @@ class Closure:
     declared: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     installed: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+    """What is installed for precast's own code alone, and is not an input."""
 
     @property
     def digest(self) -> str:
@@ -52,7 +54,7 @@ class Closure:
 
     def to_json(self) -> dict[str, Any]:
         """The closure as the settings of a child process."""
-        fields = ("sources", "declared", "programs", "installed")
+        fields = ("sources", "declared", "programs", "installed", "stand_ins")
         return {name: list(getattr(self, name)) for name in fields}
 
 
@@ -142,7 +144,7 @@ class Closures:
         required = installation.with_required([*_COMPILER, *owners, *_of_kind(declared, "distribution")])
         counted = [name for name in required if name not in _DISTRIBUTIONS]
         own_metadata = [name for name in installation.names() if name in _DISTRIBUTIONS]  # its entry points
-        present = {*counted, *own_metadata, *installation.with_required(_STAND_INS)}
+        stand_ins = set(installation.with_required(_STAND_INS)) - {*counted}
         files = {file for file in files if roots.place(file)[0] != PYTHON}  # the interpreter is an input as a whole
         own = {file for file in files if not _is_of_precast(file) and installation.owner(file) is None}
         own |= set(_metadata(own, [*roots.search, *roots.path], installation))
@@ -158,7 +160,8 @@ class Closures:
             sources=tuple(sorted({*own, *(link for file in own for link in self.sources.links(file))})),
             declared=tuple(filter(None, paths)),
             programs=tuple(p for name in _of_kind(declared, "program") for p in self.answers.program_paths(name)),
-            installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
+            installed=_paths_of(installation, {*counted, *own_metadata}),
+            stand_ins=_paths_of(installation, stand_ins),
         )
 
     def _reached(self, reads: Sequence[Reads]) -> tuple[set[str], set[str], set[str]]:
@@ -184,6 +187,10 @@ class Closures:
         starts = [file for file in files if ends and file.endswith(ends)]
         unlisted = [Path(start).parent for start in starts if self.answers.installation.owner(start) is None]
         return {str(path) for folder in unlisted for path in folder.rglob("*.py")}
+
+
+def _paths_of(installation: Installation, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(path for name in sorted(names) for path in installation.paths(name))
 
 
 def _metadata(files: Iterable[str], folders: Iterable[str], installation: Installation) -> Iterator[str]:

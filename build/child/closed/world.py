@@ -89,7 +89,8 @@ class World:
         os.environ["PATH"] = ":".join(dict.fromkeys([*map(os.path.dirname, closure["programs"]), "/usr/bin", "/bin"]))
         if again:
             process_state.perturb()
-        return Refusals(None if self.by == "namespaces" else self._readable(closure), closure["programs"]).install()
+        readable = None if self.by == "namespaces" else self._readable(closure)
+        return Refusals(readable, closure["programs"], closure["stand_ins"]).install()
 
     def written(self) -> frozenset[tuple[str, int]]:
         """The files that this process, and others with the same closure, can write and read, each with the time of its
@@ -99,7 +100,7 @@ class World:
 
     def _readable(self, closure: Mapping[str, Any]) -> list[str]:
         temporary = [tempfile.gettempdir()]
-        parts = (closure[name] for name in ("installed", "declared", "sources", "programs"))
+        parts = (closure[name] for name in ("installed", "stand_ins", "declared", "sources", "programs"))
         return [*self.system, *self.own, *_ALWAYS, *temporary, *(path for part in parts for path in part)]
 
     def _enter_coarsely(self) -> None:
@@ -116,7 +117,7 @@ class World:
             root.add(path, read_only=True)
         for folder in (*self.sites, os.path.join(interpreter.STANDARD, "site-packages")):
             root.hide(folder)
-        for path in (*closure["installed"], *self.own, *closure["programs"]):
+        for path in (*closure["installed"], *closure["stand_ins"], *self.own, *closure["programs"]):
             root.add(path, read_only=True)
         copied = [path for path in (*closure["declared"], *closure["sources"]) if root.copy(path)]
         root.enter(name)

@@ -200,6 +200,19 @@ NOT_IMPORTED = {
         steps(install("acme", "1.0", {"acme.py": "try: from more import x\nexcept ImportError: x = 0"}),
               install("more", "1.0", {"more.py": "x = 1"})),
         install("more", "1.1", {"more.py": "x = 2"}), ("distribution:more",)),
+    "a package that only precast itself uses": Route(
+        "import importlib\nVALUE = importlib.import_module('stand' + 'in').x",
+        install("standin", "1.0", {"standin.py": "x = 1"}), install("standin", "1.1", {"standin.py": "x = 2"}),
+        ("distribution:standin",), "ModuleNotFoundError"),
+    "a package that another one uses as precast does": Route(
+        "import acme\nVALUE = acme.x",
+        steps(install("acme", "1.0", {"acme.py": "try: from standin import x\nexcept ImportError: x = 0"}),
+              install("standin", "1.0", {"standin.py": "x = 1"})),
+        install("standin", "1.1", {"standin.py": "x = 2"}), ("distribution:standin",)),
+    "a file of a package that only precast itself uses": Route(
+        HEAD + "VALUE = [open(f'{f}/standin.py').read() for f in sys.path if 'venv/site' in f]",
+        install("standin", "1.0", {"standin.py": "x = 1"}), install("standin", "1.1", {"standin.py": "x = 2"}),
+        ("distribution:standin",), "files: ["),
     "a module beside an installed package": Route(
         "import acme\nVALUE = acme.x",
         install("acme", "1.0", {"acme.py": "try: from settings import x\nexcept ImportError: x = 0"}),
@@ -235,3 +248,25 @@ def _module_in_archive(project: Project, value: int) -> None:
 
     with zipfile.ZipFile(project.search / "a.zip", "w") as file:
         file.writestr("tiles.py", f"x = {value}")
+
+_HOOK = "import builtins\nbuiltins.TILE = {}\n"
+_TILE = "import builtins\nVALUE = builtins.TILE"
+AT_THE_START = {
+    "a module that a path file imports": Route(
+        _TILE, steps(write("hook.pth", "import hook\n", "site"), write("hook.py", _HOOK.format(1), "site")),
+        write("hook.py", _HOOK.format(2), "site")),
+    "what such a module imports": Route(
+        _TILE, steps(write("hook.pth", "import hook\n", "site"), write("hook.py", "import deep", "site"),
+                     write("deep.py", _HOOK.format(1), "site")),
+        write("deep.py", _HOOK.format(2), "site")),
+    "a path file of an installed package": Route(
+        _TILE, install("acme", "1.0", {"acme.pth": "import acme_hook\n", "acme_hook.py": _HOOK.format(1)}),
+        install("acme", "1.1", {"acme.pth": "import acme_hook\n", "acme_hook.py": _HOOK.format(2)})),
+    "the code in a path file": Route(
+        _TILE, write("hook.pth", "import builtins; builtins.TILE = 1\n", "site"),
+        write("hook.pth", "import builtins; builtins.TILE = 2\n", "site")),
+    "what sitecustomize imports": Route(
+        _TILE, steps(write("sitecustomize.py", "import deep", "site"), write("deep.py", _HOOK.format(1), "site")),
+        write("deep.py", _HOOK.format(2), "site")),
+}
+"""Python runs this when it starts, before anything is closed: so it is an input."""

@@ -26,6 +26,8 @@ _SERVER = """
 import json, os, site, sys
 for folder in sys.argv[1:]:
     site.addsitedir(folder)
+    try: import sitecustomize
+    except ImportError: pass
 import precast.build.child.worker_main
 from precast.build.child.closed.refusals import explained
 from precast.build.child.closed.world import World
