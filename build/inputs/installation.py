@@ -15,7 +15,6 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.contents import hash_file
 from precast.build.inputs.file_lists import (
     COUNTED,
-    INFO,
     Distribution,
     counts,
     distributions_in,
@@ -95,10 +94,8 @@ class Installation:
         return tuple(sorted({name for name, _ in done}))
 
     def paths(self, name: str) -> tuple[str, ...]:
-        """The files and folders of a distribution in the folder that it is installed into; of its metadata, what counts.
-
-        The list of its files is not there, for example, since installers differ in it.
-        """
+        """The files and folders of a distribution in the folder that it is installed into. Of its metadata only what
+        counts: installers differ in the list of its files, for example."""
         info = self._installed().get(name)
         if info is None:
             return ()

@@ -6,9 +6,10 @@ The superuser could unmount what hides a folder, read other processes' files by 
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
+import re
 import struct
+from pathlib import Path
 
 from precast.build.child.closed.system_calls import call, control, set_no_new_privileges
 
@@ -47,8 +48,8 @@ def give_up() -> None:
 
 def _sets() -> tuple[int, int, int]:
     """What it may do, what it may allow itself, and what programs inherit; of those that it has."""
-    status = dict(line.split(":\t", 1) for line in open("/proc/self/status") if ":\t" in line)
-    kept = int(status["CapPrm"], 16) & _KEPT
+    permitted = re.findall(r"^CapPrm:\t(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    kept = int(permitted[0], 16) & _KEPT
     return kept, kept, 0
 
 

@@ -116,7 +116,8 @@ IMPORTED = {
         write("pk/tiles.py", "x = 2", "outside")),
     "a module that is a link to another one": Route(
         "import tiles\nVALUE = tiles.x",
-        steps(write("one.py", "x = 1"), write("two.py", "x = 2"), lambda p: (p.search / "tiles.py").symlink_to("one.py")),
+        steps(write("one.py", "x = 1"), write("two.py", "x = 2"),
+              lambda p: (p.search / "tiles.py").symlink_to("one.py")),
         lambda p: [(p.search / "tiles.py").unlink(), (p.search / "tiles.py").symlink_to("two.py")]),
     "an import of a file in another encoding": Route(
         "import outer\nVALUE = outer.x",
@@ -249,24 +250,38 @@ def _module_in_archive(project: Project, value: int) -> None:
     with zipfile.ZipFile(project.search / "a.zip", "w") as file:
         file.writestr("tiles.py", f"x = {value}")
 
+
 _HOOK = "import builtins\nbuiltins.TILE = {}\n"
 _TILE = "import builtins\nVALUE = builtins.TILE"
 AT_THE_START = {
     "a module that a path file imports": Route(
-        _TILE, steps(write("hook.pth", "import hook\n", "site"), write("hook.py", _HOOK.format(1), "site")),
-        write("hook.py", _HOOK.format(2), "site")),
+        _TILE,
+        steps(write("hook.pth", "import hook\n", "site"), write("hook.py", _HOOK.format(1), "site")),
+        write("hook.py", _HOOK.format(2), "site"),
+    ),
     "what such a module imports": Route(
-        _TILE, steps(write("hook.pth", "import hook\n", "site"), write("hook.py", "import deep", "site"),
-                     write("deep.py", _HOOK.format(1), "site")),
-        write("deep.py", _HOOK.format(2), "site")),
+        _TILE,
+        steps(
+            write("hook.pth", "import hook\n", "site"),
+            write("hook.py", "import deep", "site"),
+            write("deep.py", _HOOK.format(1), "site"),
+        ),
+        write("deep.py", _HOOK.format(2), "site"),
+    ),
     "a path file of an installed package": Route(
-        _TILE, install("acme", "1.0", {"acme.pth": "import acme_hook\n", "acme_hook.py": _HOOK.format(1)}),
-        install("acme", "1.1", {"acme.pth": "import acme_hook\n", "acme_hook.py": _HOOK.format(2)})),
+        _TILE,
+        install("acme", "1.0", {"acme.pth": "import acme_hook\n", "acme_hook.py": _HOOK.format(1)}),
+        install("acme", "1.1", {"acme.pth": "import acme_hook\n", "acme_hook.py": _HOOK.format(2)}),
+    ),
     "the code in a path file": Route(
-        _TILE, write("hook.pth", "import builtins; builtins.TILE = 1\n", "site"),
-        write("hook.pth", "import builtins; builtins.TILE = 2\n", "site")),
+        _TILE,
+        write("hook.pth", "import builtins; builtins.TILE = 1\n", "site"),
+        write("hook.pth", "import builtins; builtins.TILE = 2\n", "site"),
+    ),
     "what sitecustomize imports": Route(
-        _TILE, steps(write("sitecustomize.py", "import deep", "site"), write("deep.py", _HOOK.format(1), "site")),
-        write("deep.py", _HOOK.format(2), "site")),
+        _TILE,
+        steps(write("sitecustomize.py", "import deep", "site"), write("deep.py", _HOOK.format(1), "site")),
+        write("deep.py", _HOOK.format(2), "site"),
+    ),
 }
 """Python runs this when it starts, before anything is closed: so it is an input."""

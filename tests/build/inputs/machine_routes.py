@@ -11,20 +11,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.helpers.inputs.project import Project
-from tests.helpers.inputs.route import GONE, HEAD, MADE, ONE, C, Route, Step, linked, steps, write
+from tests.helpers.inputs.route import GONE, HEAD, MADE, C, Route, Step
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _KEY = 248, 217  # add_key on x86-64 and on ARM; revoking one is keyctl(3)
 _LISTENERS: dict[str, socket.socket] = {}
 
 
-def first_state() -> None:
-    """Before a server starts: as of a service."""
-    os.umask(0o022)
+VARIABLES = {
+    "PRECAST_ROUTE": "2", "HOME": "/home/2", "XDG_CONFIG_HOME": "/home/2", "XDG_CACHE_HOME": "/home/2",
+    "COLUMNS": "200", "LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo", "PYTHONOPTIMIZE": "1", "PYTHONWARNINGS": "error",
+    "PYTHONINTMAXSTRDIGITS": "9999", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/tmp",
+    "PYTHONIOENCODING": "latin-1", "PYTHONPATH": os.path.dirname(__file__), "CUTE_DSL_KEEP_PTX": "1",
+    "CUDA_HOME": "/opt/cuda", "OMP_NUM_THREADS": "3", "CFLAGS": "-O0", "TORCH_HOME": "/home/2",
+}  # fmt: skip
+"""Of the other one of two processes."""
 
 
 def other_state() -> None:
-    """Before another one starts: as of a shell of another machine."""
+    """Before it starts: as of a shell on another machine."""
     os.umask(0o077)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
@@ -81,10 +86,10 @@ THE_SAME = {
     "interrupts": _fact("interrupts"),
     "the identity of a start of the system": "VALUE = os.path.exists('/proc/sys/kernel/random/boot_id')",
     "limits of the system": "VALUE = os.listdir('/proc/sys')",
-    "settings of the kernel": "VALUE = os.path.exists('/proc/config.gz') and open('/proc/config.gz', 'rb').read() or b''",
+    "settings of the kernel": "VALUE = os.path.exists('/proc/config.gz') and os.path.getsize('/proc/config.gz') or 0",
     "pressure": "VALUE = os.listdir('/proc/pressure') if os.path.exists('/proc/pressure') else []",
 }
-"""In each, two processes with other variables, started in other states."""
+"""In two processes with other variables, started in other states."""
 
 OTHERWISE = {
     "the priority": "VALUE = os.nice(0)",
@@ -115,8 +120,9 @@ OTHERWISE = {
     "random numbers of OpenSSL": "import ssl\nVALUE = ssl.RAND_bytes(8)",
     "a shuffled list": "import random\nVALUE = list(range(99))\nrandom.shuffle(VALUE)",
     "a race of threads": (
-        "import threading, time\nVALUE = []\nts = [threading.Thread(target=lambda n=n: (time.sleep(os.urandom(1)[0] / 1e5),"
-        "VALUE.append(n))) for n in range(30)]\n[t.start() for t in ts]\n[t.join() for t in ts]"),
+        "import threading, time\nVALUE = []\ndef f(n):\n    time.sleep(os.urandom(1)[0] / 1e5)\n    VALUE.append(n)\n"
+        "ts = [threading.Thread(target=f, args=(n,)) for n in range(30)]\n"
+        "[t.start() for t in ts]\n[t.join() for t in ts]"),
     "a queue of a pool": (
         "from concurrent.futures import ThreadPoolExecutor, as_completed\nimport time\n"
         "with ThreadPoolExecutor(9) as p:\n"
@@ -210,37 +216,16 @@ def _hidden(code: str) -> Route:
     return Route(HEAD + code, MADE, GONE)
 
 
-def _mode(mode: int) -> Step:
-    return lambda project: (project.search / "tiles.json").chmod(mode)
-
-
-def _rewritten(project: Project) -> None:
-    """The same content in another file, with other times."""
-    file = project.search / "tiles.json"
-    file.rename(project.outside / "kept")
-    file.write_text((project.outside / "kept").read_text())
-    os.utime(file, (1, 1))
-
-
-def _socket_in(folder: str) -> Step:
-    def step(project: Project) -> None:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(os.path.relpath(project.search / folder / "socket"))
-
-    return step
-
-
-def _declared(code: str, before: Step, after: Step, *declared: str) -> Route:
-    return Route(HEAD + code, before, after, declared or ("file:{search}/tiles.json", "folder:{search}/tiles"))
-
-
 NOT_THERE = {
     "a key of the user": _of_system(
-        C.replace("name, b = str(F).encode(), ", "b = ") + "VALUE = C.syscall(250 if x86 else 219, 10, -4, b'user', b'precast-tile', 0)", _keyring),
+        "import ctypes, platform\nC = ctypes.CDLL(None)\n"
+        "VALUE = C.syscall(250 if platform.machine() == 'x86_64' else 219, 10, -4, b'user', b'precast-tile', 0)",
+        _keyring),
     "a segment of shared memory": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).shmget(0x7EC, 0, 0)", _segment),
     "semaphores": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).semget(0x7EC, 0, 0)", _semaphores),
     "a queue of messages": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).msgget(0x7EC, 0)", _messages),
-    "a queue of POSIX": _of_system("import ctypes\nVALUE = ctypes.CDLL(None).mq_open(b'/precast-tile', 0)", _posix_queue),
+    "a queue of POSIX": _of_system(
+        "import ctypes\nVALUE = ctypes.CDLL(None).mq_open(b'/precast-tile', 0)", _posix_queue),
     "an abstract socket": _of_system(
         "import socket\ns = socket.socket(socket.AF_UNIX)\n"
         "try: s.connect('\\0precast-tile'); VALUE = 1\nexcept OSError: VALUE = 0", _listening),
@@ -275,33 +260,3 @@ NOT_THERE = {
     "the log of the kernel": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).klogctl(10, None, 0)"),
     "counters of the processor": _hidden(C + "VALUE = C.syscall(298 if x86 else 241, b, 0, -1, -1, 0) >= 0"),
 }  # fmt: skip
-
-_FACTS = steps(MADE, ONE)
-NOT_COUNTED = {
-    "the mode of a file": _declared("VALUE = F.stat().st_mode", steps(_FACTS, _mode(0o644)), _mode(0o600)),
-    "whether a file can be written": _declared(
-        "VALUE = os.access(F, os.W_OK), F.stat()[0]", steps(_FACTS, _mode(0o644)), _mode(0o444)),
-    "the mode of a folder": _declared(
-        "VALUE = D.stat().st_mode", _FACTS, lambda p: (p.search / "tiles").chmod(0o700)),
-    "the times of a file": _declared("VALUE = F.stat().st_mtime, F.stat().st_atime", _FACTS, _rewritten),
-    "names of a file": _declared(
-        "VALUE = F.stat().st_nlink", _FACTS, lambda p: os.link(p.search / "tiles.json", p.outside / "more")),
-    "blocks of a file": _declared(
-        "VALUE = F.stat().st_blocks", write("tiles.json", "\0" * 50_000),
-        lambda p: [(p.search / "tiles.json").write_bytes(b""), os.truncate(p.search / "tiles.json", 50_000)]),
-    "an attribute of a file": _declared(
-        "VALUE = os.listxattr(F)", _FACTS, lambda p: os.setxattr(p.search / "tiles.json", "user.tile", b"1")),
-    "the owner of a file": _declared(
-        "VALUE = F.stat().st_uid", _FACTS,
-        lambda p: os.chown(p.search / "tiles.json", 1000, -1) if os.geteuid() == 0 else None),
-    "the order of names": _declared(
-        "VALUE = os.listdir(D)", steps(*(write(f"tiles/{n}", "") for n in range(9))),
-        steps(*(lambda p, n=n: (p.search / f"tiles/{n}").rename(p.search / f"tiles/x{n}") for n in range(9)),
-              *(lambda p, n=n: (p.search / f"tiles/x{n}").rename(p.search / f"tiles/{n}") for n in (3, 8, 1, 0, 7, 2, 6, 5, 4)))),
-    "byte code in a folder": _declared("VALUE = os.listdir(D)", _FACTS, write("tiles/__pycache__/x.pyc", "")),
-    "a socket in a folder": _declared("VALUE = os.listdir(D)", steps(_FACTS, _socket_in("tiles")), lambda p: (p.search / "tiles/socket").unlink()),
-    "a pipe in a folder": _declared("VALUE = os.listdir(D)", _FACTS, lambda p: os.mkfifo(p.search / "tiles/pipe")),
-    "the time of a link": _declared(
-        "VALUE = (here / 'link').readlink()", steps(MADE, linked("tiles.json")), linked("tiles.json"), "file:{search}/link"),
-}  # fmt: skip
-"""What is declared differs in nothing that counts, so that neither inputs nor results may differ."""
