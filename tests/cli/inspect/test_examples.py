@@ -15,6 +15,7 @@ from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 from tests.helpers.forks.forked_process import run
 from tests.helpers.packed_caches import Built
+from tests.helpers.satellites import need_command
 
 MANIFEST = """version: 1
 name: demo
@@ -59,6 +60,7 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
         line = line.replace("-o cache", "-o merged")
     words, to, _ = line.partition(" > ")
     program, name, *rest = shlex.split(words)
+    need_command(name)
     env = os.environ | {"PRECAST_STORE": str(folder / "store")}
     done = run([name, *rest], env, folder)
     assert program == "precast" and "Traceback" not in done.stderr
