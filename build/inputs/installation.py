@@ -94,8 +94,8 @@ class Installation:
         return tuple(sorted({name for name, _ in done}))
 
     def paths(self, name: str) -> tuple[str, ...]:
-        """The files and folders of a distribution in the folder that it is installed into. Of its metadata only what
-        counts: installers differ in the list of its files, for example."""
+        """The files and folders of a distribution in the folder that it is installed into. Its metadata are those files
+        only that count: installers differ in the list of its files, for example."""
         info = self._installed().get(name)
         if info is None:
             return ()

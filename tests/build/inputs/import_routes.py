@@ -7,7 +7,7 @@ import py_compile
 from pathlib import Path
 
 from tests.helpers.inputs.project import Project
-from tests.helpers.inputs.route import CHANGED, HEAD, MADE, Route, Step, install, linked, steps, write
+from tests.helpers.inputs.route import CHANGED, HEAD, MADE, Route, Step, install, linked, remove, steps, write
 
 _METADATA = "import acme, importlib.metadata as m\n"
 _PK = write("pk/__init__.py", "")
@@ -118,7 +118,7 @@ IMPORTED = {
         "import tiles\nVALUE = tiles.x",
         steps(write("one.py", "x = 1"), write("two.py", "x = 2"),
               lambda p: (p.search / "tiles.py").symlink_to("one.py")),
-        lambda p: [(p.search / "tiles.py").unlink(), (p.search / "tiles.py").symlink_to("two.py")]),
+        steps(remove("tiles.py"), lambda p: (p.search / "tiles.py").symlink_to("two.py"))),
     "an import of a file in another encoding": Route(
         "import outer\nVALUE = outer.x",
         steps(lambda p: (p.search / "outer.py").write_bytes(b"# coding: latin-1\n'\xe4'\nfrom tiles import x"),
