@@ -48,7 +48,10 @@ def folder(tmp_path: Path) -> Path:
         "wrong.py": "x = (\n",
         "exit.py": "import sys; sys.exit(7)",
         "text.py": "raise SystemExit('told')",
-        "interrupt.py": "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+        # Where the tests run in the background, it is ignored.
+        "interrupt.py": (
+            "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nos.kill(os.getpid(), signal.SIGINT)"
+        ),
         "package/__main__.py": SHOW,
         "package/__init__.py": "",
     }.items():
