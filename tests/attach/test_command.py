@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
         "text.py": "raise SystemExit('told')",
         # Where the tests run in the background, it is ignored.
         "interrupt.py": (
-            "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nos.kill(os.getpid(), signal.SIGINT)"
+            "import os, signal as s\ns.signal(s.SIGINT, s.default_int_handler)\nos.kill(os.getpid(), s.SIGINT)"
         ),
         "package/__main__.py": SHOW,
         "package/__init__.py": "",

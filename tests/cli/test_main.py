@@ -21,6 +21,7 @@ from precast.cli.shared.examples import EXAMPLES
 from precast.loader import errors
 from tests.helpers.forks.forked_process import run
 from tests.helpers.pages import command_of
+from tests.helpers.satellites import need_command
 from tests.helpers.terminal import on_terminal
 
 PRECAST = [sys.executable, "-m", "precast.cli.main"]
@@ -53,6 +54,7 @@ def test_help_lists_every_command_under_the_heading_of_its_room() -> None:
 
 @pytest.mark.parametrize("name", ["", *main.SUBCOMMANDS, *main.commands()])
 def test_a_help_of_80_columns_has_no_orphan_and_no_type_of_python(name: str) -> None:
+    need_command(name)
     lines = precast(*name.split(), "--help", COLUMNS="80").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     shown = "\n".join(lines)
@@ -107,6 +109,7 @@ def test_every_file_that_defines_a_command_is_in_the_help() -> None:
 def test_a_command_says_the_same_everywhere(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    need_command(name)
     monkeypatch.setenv("COLUMNS", "80")
     pages = []
     for option in ("-h", "--help"):
@@ -125,6 +128,7 @@ def test_an_example_is_a_request_that_its_command_takes(line: str) -> None:
     program, *words = shlex.split(line.partition(" > ")[0])
     name = command_of(words)
     assert (program, line in EXAMPLES[name]) == ("precast", True)
+    need_command(name)
     main.load(name).make_context(name, words[len(name.split()) :])
 
 
@@ -161,6 +165,7 @@ def test_a_shell_completes_commands_and_their_options() -> None:
     assert completions("schema", "") == ["manifest", "index", "op"]
     assert completions("bild", "--rem") == []
     assert completions("tune", "m") == ["measure", "model"]
+    need_command("tune prune")
     assert completions("tune", "prune", "--ti") == ["--times"]
 
 

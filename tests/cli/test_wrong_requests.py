@@ -81,6 +81,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) ->
     ],
 )
 def test_build(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    if "--remote-cache" in words:
+        pytest.importorskip("precast.publish")
     said = refused(capsys, "build", "m.yaml", "-o", "cache", *words)
     assert message in said
     assert "importing its kernels" not in said or message.startswith(("error: no manifest", "error: 'My"))

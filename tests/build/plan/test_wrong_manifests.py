@@ -18,7 +18,10 @@ WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
 def test_says_where_and_what(path: Path) -> None:
-    place, expected = path.read_text().split("\n", 1)[0].removeprefix("# ").split(" ", 1)
+    text = path.read_text()
+    if "call:" in text or "script:" in text:
+        pytest.importorskip("precast.attach")
+    place, expected = text.split("\n", 1)[0].removeprefix("# ").split(" ", 1)
     with pytest.raises(ManifestError) as caught:
         read_manifest(path)
     every = (caught.value, *caught.value.others)
