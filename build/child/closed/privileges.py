@@ -16,7 +16,7 @@ from precast.build.child.closed.system_calls import call, control, set_no_new_pr
 _KEPT = 1 << 1 | 1 << 3  # reads files of others (CAP_DAC_OVERRIDE), sets the modes and times of them (CAP_FOWNER)
 _VERSION = 0x20080522
 _SET = {"x86_64": 126, "aarch64": 91}
-_DROP = 24  # of prctl: from the set that bounds those of programs
+_DROP, _FILTER = 24, 22  # of prctl: a privilege of the set that bounds those of programs; the filter of calls
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Calls that reach what has no namespace here, by their numbers: keys of the user, segments and queues of other
 # processes or of an earlier variant, the log and the counters of the kernel, and requests that no filter sees.
@@ -35,22 +35,19 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 
 def give_up() -> None:
     """Give up all privileges but those over files, and the calls that go round namespaces. It cannot be undone."""
+    machine = platform.machine()
+    if machine not in _SET:
+        return
     for number in range(64):
         control(_DROP, number)  # fails for those that there are not
-    header = struct.pack("Ii", _VERSION, 0)
-    call(_SET[platform.machine()], ctypes.c_char_p(header), ctypes.c_char_p(struct.pack("6I", *_sets(), 0, 0, 0)))
-    set_no_new_privileges()
-    machine = platform.machine()
-    program = b"".join(struct.pack("HBBI", *each) for each in _filter(machine))
-    rules = ctypes.create_string_buffer(program, len(program))
-    control(22, 2, struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(rules)))
-
-
-def _sets() -> tuple[int, int, int]:
-    """What it may do, what it may allow itself, and what programs inherit; of those that it has."""
     permitted = re.findall(r"^CapPrm:\t(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     kept = int(permitted[0], 16) & _KEPT
-    return kept, kept, 0
+    header, sets = struct.pack("Ii", _VERSION, 0), struct.pack("6I", kept, kept, 0, 0, 0, 0)
+    call(_SET[machine], ctypes.c_char_p(header), ctypes.c_char_p(sets))
+    set_no_new_privileges()
+    program = b"".join(struct.pack("HBBI", *each) for each in _filter(machine))
+    rules = ctypes.create_string_buffer(program, len(program))
+    control(_FILTER, 2, struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(rules)))
 
 
 def _filter(machine: str) -> list[tuple[int, int, int, int]]:
