@@ -105,8 +105,6 @@ OTHERWISE = {
     "the release of the system's kernel": "VALUE = os.uname().release",
     "the release by a text": "import platform\nVALUE = platform.platform()",
     "mounts of the process": "VALUE = open('/proc/self/mountinfo').read()",
-    "the namespace of mounts": "VALUE = os.readlink('/proc/self/ns/mnt')",
-    "the number of a device": "VALUE = os.stat('/').st_dev",
     "when a file changed": "VALUE = os.stat(__file__).st_ctime_ns",
     "when a folder changed": "VALUE = os.stat(here).st_mtime_ns",
     "addresses of the process": "VALUE = id([object() for _ in range(99)][-1]), open('/proc/self/maps').read()",
@@ -115,7 +113,6 @@ OTHERWISE = {
     "context switches and times": "VALUE = open('/proc/self/schedstat').read()",
     "processor time": "import time\nVALUE = time.process_time_ns()",
     "time of a thread": "import time\nVALUE = time.thread_time_ns()",
-    "the processor that it runs on": C + "VALUE = C.sched_getcpu(), [C.sched_getcpu() for _ in range(1)], os.times()",
     "the number of a thread": "import threading\nVALUE = threading.get_native_id()",
     "random numbers of OpenSSL": "import ssl\nVALUE = ssl.RAND_bytes(8)",
     "a shuffled list": "import random\nVALUE = list(range(99))\nrandom.shuffle(VALUE)",
@@ -123,20 +120,13 @@ OTHERWISE = {
         "import threading, time\nVALUE = []\ndef f(n):\n    time.sleep(os.urandom(1)[0] / 1e5)\n    VALUE.append(n)\n"
         "ts = [threading.Thread(target=f, args=(n,)) for n in range(30)]\n"
         "[t.start() for t in ts]\n[t.join() for t in ts]"),
-    "a queue of a pool": (
-        "from concurrent.futures import ThreadPoolExecutor, as_completed\nimport time\n"
-        "with ThreadPoolExecutor(9) as p:\n"
-        "    fs = {p.submit(time.sleep, os.urandom(1)[0] / 1e4): n for n in range(30)}\n"
-        "    VALUE = [fs[f] for f in as_completed(fs)]"),
     "a time limit": "import time\nn, t = 0, time.monotonic() + .01\nwhile time.monotonic() < t: n += 1\nVALUE = n",
-    "threads of numpy or torch": "VALUE = len(os.sched_getaffinity(0)), os.cpu_count()",
     "a port of a socket": (
         "import socket\ns = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(9)]\n"
         "[x.bind(('127.0.0.1', 0)) for x in s]\nVALUE = [x.getsockname() for x in s]"),
     "weak references by address": (
         "import weakref\nclass T: pass\nk = [T() for _ in range(99)]\n"
         "VALUE = list(map(k.index, weakref.WeakSet(k)))"),
-    "a default representation": "class T: pass\nVALUE = repr(T())",
 }  # fmt: skip
 """Found by a second compilation."""
 
@@ -240,23 +230,35 @@ NOT_THERE = {
     "a file by the root of the first process": _hidden("VALUE = os.path.exists(f'/proc/1/root{F}')"),
     "a file by the folder of its parent": _hidden(
         "VALUE = os.path.exists(f'/proc/{os.getppid()}/cwd/{os.path.relpath(F, \"/\")}')"),
-    "memory of its parent": _hidden(
-        "try: VALUE = bool(open(f'/proc/{os.getppid()}/mem', 'rb'))\nexcept OSError: VALUE = 0"),
-    "variables of its parent": _hidden(
-        "try: VALUE = len(open(f'/proc/{os.getppid()}/environ', 'rb').read())\nexcept OSError: VALUE = 0"),
-    "a descriptor of its parent": _hidden(
-        C + "p = C.syscall(434, os.getppid(), 0)\nVALUE = C.syscall(438, p, 0, 0) >= 0"),
-    "a file by its number on disk": _hidden(
-        C + "h, m = ctypes.create_string_buffer(b'\\x80' + bytes(127), 128), ctypes.c_int()\n"
-        "VALUE = C.name_to_handle_at(-100, name, h, ctypes.byref(m), 0), C.open_by_handle_at(-100, h, 0)"),
-    "what a mount hides": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).umount2(b'/proc/cpuinfo', 2)"),
-    "a mount of its own": _hidden(
-        "import ctypes\nVALUE = ctypes.CDLL(None).mount(b'proc', b'/home', b'proc', 0, None), os.listdir('/home')"),
-    "another namespace": _hidden(
-        C + "try: f = os.open(f'/proc/{os.getppid()}/ns/mnt', 0); VALUE = C.setns(f, 0)\n"
-        "except OSError: VALUE = 0"),
-    "the host of a virtual machine": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).socket(40, 1, 0) >= 0"),
-    "requests in a ring": _hidden(C + "VALUE = C.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0"),
-    "the log of the kernel": _hidden("import ctypes\nVALUE = ctypes.CDLL(None).klogctl(10, None, 0)"),
-    "counters of the processor": _hidden(C + "VALUE = C.syscall(298 if x86 else 241, b, 0, -1, -1, 0) >= 0"),
 }  # fmt: skip
+
+_TRIED = "def tried(f, *a):\n    try: return f(*a) not in (-1, None)\n    except OSError: return False\n"
+_P = "f'/proc/{os.getppid()}/"
+IMPOSSIBLE = {
+    "memory of its parent": f"VALUE = tried(os.open, {_P}mem', 0)",
+    "variables of its parent": f"VALUE = tried(os.open, {_P}environ', 0)",
+    "addresses of its parent": f"VALUE = tried(os.open, {_P}maps', 0) and os.read(os.open({_P}maps', 0), 9) != b''",
+    "folders of its parent": f"VALUE = tried(os.listdir, {_P}root')",
+    "a descriptor of its parent": C + "p = C.syscall(434, os.getppid(), 0)\nVALUE = tried(C.syscall, 438, p, 0, 0)",
+    "what its parent allocated": C + (
+        "v = (ctypes.c_uint64 * 2)(id(None), 8)\nw = (ctypes.c_uint64 * 2)(ctypes.addressof(b), 8)\n"
+        "VALUE = tried(C.syscall, 310 if x86 else 270, os.getppid(), w, 1, v, 1, 0)"),
+    "tracing its parent": C + "VALUE = tried(C.ptrace, 0x4206, os.getppid(), None, None)",
+    "a file by its number on disk": C + (
+        "h, m = ctypes.create_string_buffer(b'\\x80' + bytes(127), 128), ctypes.c_int()\n"
+        "n = __file__.encode()\n"
+        "C.name_to_handle_at(-100, n, h, ctypes.byref(m), 0)\nVALUE = tried(C.open_by_handle_at, C.open(n, 0), h, 0)"),
+    "what a mount hides": "import ctypes\nVALUE = tried(ctypes.CDLL(None).umount2, b'/proc/cpuinfo', 2)",
+    "a mount of its own": C + "VALUE = tried(C.mount, b'proc', b'/home', b'proc', 0, None)",
+    "another root": "VALUE = tried(lambda: os.chroot('/tmp') or 1)",
+    "a device of its own": "import stat\nVALUE = tried(lambda: os.mknod('/tmp/d', stat.S_IFBLK | 0o600, 0x800) or 1)",
+    "another namespace": C + f"VALUE = tried(lambda: C.setns(os.open({_P}ns/mnt', 0), 0))",
+    "another name of the host": "import socket\nVALUE = tried(lambda: socket.sethostname('x') or 1)",
+    "the host of a virtual machine": C + "VALUE = tried(C.socket, 40, 1, 0)",
+    "requests in a ring": C + "VALUE = tried(C.syscall, 425, 4, ctypes.create_string_buffer(120))",
+    "the log of the kernel": C + "VALUE = tried(C.klogctl, 10, None, 0)",
+    "counters of the processor": C + "VALUE = tried(C.syscall, 298 if x86 else 241, b, 0, -1, -1, 0)",
+    "a program of the kernel": C + "VALUE = tried(C.syscall, 321 if x86 else 280, 5, b, 120)",
+}  # fmt: skip
+IMPOSSIBLE = {name: _TRIED + code for name, code in IMPOSSIBLE.items()}
+"""What would go round the closing, or outside of it, fails: the value is False."""

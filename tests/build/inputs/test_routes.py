@@ -22,7 +22,7 @@ import pytest
 
 from precast.build.errors import ChangedInputError
 from tests.build.inputs.import_routes import AT_THE_START, IMPORTED, NOT_IMPORTED
-from tests.build.inputs.machine_routes import NOT_THERE, OTHERWISE, THE_SAME, VARIABLES, other_state
+from tests.build.inputs.machine_routes import IMPOSSIBLE, NOT_THERE, OTHERWISE, THE_SAME, VARIABLES, other_state
 from tests.build.inputs.metadata_routes import NOT_COUNTED
 from tests.build.inputs.more_read_routes import MORE_READ
 from tests.build.inputs.other_routes import ALWAYS_THE_SAME as FIRST_THE_SAME
@@ -136,6 +136,12 @@ def test_what_does_not_count_is_the_same(name: str, project: Project, server: Se
     project.declared = tuple(text.format(search=project.search) for text in route.declared)
     first, second, differ = states(route, project, server)
     assert "error" not in first and first == second and not differ
+
+
+@pytest.mark.parametrize("name", names(IMPOSSIBLE))
+def test_what_goes_round_the_closing_fails(name: str, project: Project, server: Server) -> None:
+    project.write({"kernel.py": HEAD + IMPOSSIBLE[name] + "\n"})
+    assert project.run(server)["value"] == "False"
 
 
 @pytest.mark.parametrize("name", names(ALWAYS_THE_SAME))
