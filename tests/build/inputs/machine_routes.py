@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -34,7 +35,8 @@ def other_state() -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
-    Path("/proc/self/coredump_filter").write_text("0x11")
+    with contextlib.suppress(OSError):
+        Path("/proc/self/coredump_filter").write_text("0x11")
     _LIBC.prctl(29, 777_000, 0, 0, 0)
     _LIBC.personality(0x0040000)
     resource.setrlimit(resource.RLIMIT_CORE, (4096, resource.getrlimit(resource.RLIMIT_CORE)[1]))
