@@ -57,6 +57,11 @@ IMPORTED = {
         "import acme.core\nVALUE = acme.core.x",
         steps(byte_code("acme/core.pyc", "x = 1", "site"), install("acme", "1.0", {"acme/__init__.py": ""})),
         byte_code("acme/core.pyc", "x = 2", "site")),
+    "byte code that a package lists": Route(
+        "import acme.core\nVALUE = acme.core.x",
+        steps(byte_code("acme/core.pyc", "x = 1", "site"),
+              lambda p: p.install("acme", "1.0", {"acme/__init__.py": ""}, "acme/core.pyc,,")),
+        byte_code("acme/core.pyc", "x = 2", "site")),
     "byte code that no source is compared with": Route(
         "import acme\nVALUE = acme.x",
         steps(install("acme", "1.0", {"acme/__init__.py": "x = 1"}),
