@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from precast.build.child.closed.system_calls import call_by_name, control
-from precast.build.ipc.process_tree import end_with_parent
+from precast.build.ipc.process_tree import adopt_orphans, end_with_parent
 
 _KEPT: list[object] = []
 _BYTE_CODE = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
@@ -51,6 +51,7 @@ def perturb() -> None:
     if (child := os.fork()) != 0:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
     end_with_parent(parent)
+    adopt_orphans()  # as the process that it continues did
     os.setsid()
     _KEPT.extend(bytearray(size) for size in range(1, 6000, 7))
     _KEPT.extend(object() for _ in range(99))
