@@ -16,7 +16,7 @@ import sys
 from importlib import import_module
 
 from precast.loader.errors import ConfigError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 TYPE_CHECKING = False  # typing's own would import typing, which takes longer than all of this
 if TYPE_CHECKING:

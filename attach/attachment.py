@@ -44,8 +44,8 @@ from precast.loader.contract.format.config import canonical, to_value
 from precast.loader.contract.format.several_objects import count_of, numbered
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError, Frozen, OpNotFound, PrecastError
-from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
+from precast.loader.locks import ForkSafeLock
 from precast.loader.resolve.candidate import same
 
 Mode = Literal["record", "serve", "frozen"]

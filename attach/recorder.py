@@ -13,7 +13,7 @@ from pathlib import Path
 from precast.attach.recordings.recording import Recorded
 from precast.attach.recordings.untracked_compiles import UntrackedCompile
 from precast.loader.errors import ConfigError
-from precast.loader.fork_safe import ForkSafeLock
+from precast.loader.locks import ForkSafeLock
 
 
 def recording_path() -> Path | None:

@@ -26,7 +26,7 @@ from precast import loader
 from precast.kernels.authoring.declare import declaration_of
 from precast.kernels.authoring.registry import find, load
 from precast.loader.errors import PrecastError
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 from precast.measure.timing import timer
 from precast.measure.timing.bench import compiled_for_this
 

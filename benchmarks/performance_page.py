@@ -86,7 +86,8 @@ PICTURES = (
     ("gemm-bfloat16", "gemm", "Matrix products", "`gemm` compared with torch's fastest library, at sizes of"
      " 25 layers that [no tuning file contains](#peers)."),
     ("llama", "llama", "Layers of a model", "Four layers of Llama 3 8B, each side in a CUDA graph."),
-    ("figures", "serving-start", "Starts", "A [service](serving.md) of four layers, until its first answer."),
+    ("figures", "serving-start", "Starts",
+     "A [service](deployment.md#a-whole-service) of four layers, until its first answer."),
     ("figures", "calls", "Calls", "Host time of a call from Python, with small tensors."),
 )  # fmt: skip
 """Plots: the part that has their figures, their file, a heading, and a line about them."""

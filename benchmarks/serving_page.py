@@ -1,4 +1,4 @@
-"""The figures of docs/serving.md, out of what was measured: ``python benchmarks/serving_page.py``.
+"""The figures of docs/deployment.md, out of what was measured: ``python benchmarks/serving_page.py``.
 
 ``serving.py`` measures the starts, and the load test of examples/serving the deployment; both are kept in
 benchmarks/results. The same results give the same lines between the marks of the page. ``draw.py`` draws the picture.
@@ -17,19 +17,15 @@ from pictures.starts import by_case
 
 ROOT = Path(__file__).parents[1]
 STARTS, LOAD = (ROOT / "benchmarks" / "results" / f"serving-{name}.json" for name in ("start", "load"))
-PAGE = ROOT / "docs" / "serving.md"
+PAGE = ROOT / "docs" / "deployment.md"
 
 
 def table(results: Mapping[str, Any]) -> str:
     """Medians, with the least and the most."""
-    lines = [
-        "| | runs | seconds to listening | seconds to the first answer | resident memory, MB | anonymous memory, MB |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    lines = ["| | runs | seconds to the first answer | resident memory, MB |", "| --- | --- | --- | --- |"]
     for case, runs in by_case(results["runs"]).items():
-        times = [_range([run[name] for run in runs]) for name in ("listens", "answered")]
-        memory = [f"{median(run['memory'][name] for run in runs):.0f}" for name in ("resident", "anonymous")]
-        lines.append(f"| {case} | {len(runs)} | {' | '.join([*times, *memory])} |")
+        memory = median(run["memory"]["resident"] for run in runs)
+        lines.append(f"| {case} | {len(runs)} | {_range([run['answered'] for run in runs])} | {memory:.0f} |")
     machine = results["machine"]
     lines.append(
         f"\nA process that only imports torch, starts CUDA and makes the weights: {_range(results['floor'])} s."
@@ -44,19 +40,15 @@ def _range(values: Sequence[float]) -> str:
 
 def deployment(seen: Mapping[str, Any]) -> str:
     """What the load test saw."""
-    times = ", ".join(f"{seen[name]:.0f}" for name in ("median ms", "99th percentile ms", "longest ms"))
-    late = f"{seen['under way at SIGTERM']}, {seen['sent to it after SIGTERM']}"
+    right, sent, by = seen["right"], seen["requests"], seen["by"]
+    middle, most, longest = (f"{seen[name]:.0f}" for name in ("median ms", "99th percentile ms", "longest ms"))
+    under_way, late = seen["under way at SIGTERM"], seen["sent to it after SIGTERM"]
+    stop = seen["seconds to stop"]["first"]
     return f"""\
-| on one {seen["machine"]["gpu"]} | |
-| --- | --- |
-| requests sent, from {seen["clients"]} clients | {seen["requests"]} |
-| answered correctly | {seen["right"]} |
-| lost or wrong | {seen["requests"] - seen["right"]} |
-| answered by the first process, by the second | {seen["by"]["first"]}, {seen["by"]["second"]} |
-| sent while the second process started | {seen["requests until the second was ready"]} |
-| under way at SIGTERM, sent to that process afterwards | {late} |
-| from SIGTERM to the exit of the process | {seen["seconds to stop"]["first"]:.1f} s |
-| latency: median, 99th percentile, longest | {times} ms |
+On one {seen["machine"]["gpu"]}, {seen["clients"]} clients sent {sent} requests: {right} were answered correctly, and
+{sent - right} lost or wrong. The first process answered {by["first"]}, the second {by["second"]}. At SIGTERM,
+{under_way} were under way, and {late} more were sent to the first process, which exited after {stop:.1f} s.
+The median latency was {middle} ms, the 99th percentile {most} ms, and the longest {longest} ms.
 """
 
 

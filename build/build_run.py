@@ -22,11 +22,10 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.report import Built, Report, State, Step
 from precast.build.store.costs import Costs
-from precast.build.store.history import note_built
+from precast.build.store.history import note_built, note_parts
 from precast.build.store.keeper import Keeper, Kept
 from precast.build.store.key import key_parts, record_key
 from precast.build.store.lookup import Lookup
-from precast.build.store.made_of import note_parts
 from precast.build.store.record import Record
 from precast.loader.errors import PrecastError
 

@@ -208,11 +208,12 @@ def load(name: str) -> Any:
         return group
     from precast.build.satellites import satellite
     from precast.cli.completion import add_completion
-    from precast.cli.shared.examples import epilog
     from precast.cli.shared.verbosity import verbosity_options
 
     single, module = typer.Typer(add_completion=False), satellite(module_of(name))
-    single.command(name.rpartition(" ")[2], cls=Command, help=module.__doc__, epilog=epilog(name))(module.command)
+    single.command(
+        name.rpartition(" ")[2], cls=Command, help=module.__doc__, epilog="\n  ".join(["Examples:", *module.EXAMPLES])
+    )(module.command)
     command = typer.main.get_command(single)
     command.params += verbosity_options()
     add_completion(command, name)

@@ -7,11 +7,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from precast.emulator.allocation.liveness import find_liveness
-from precast.emulator.allocation.places import Places, allocate, words_of
+from precast.emulator.allocation import Places, allocate, find_liveness, words_of
 from precast.emulator.errors import Unsupported
-from precast.emulator.lowering.kernel import lower_kernel
-from precast.emulator.lowering.lowering import Lowering
+from precast.emulator.lowering.lowering import Lowering, lower_kernel
 from precast.emulator.lowering.operands import Instruction, Operand, Pool, Target
 from precast.emulator.ptx.module import Function, Module
 from precast.emulator.structures import OPERANDS, ConstantStructure, ProgramStructure

@@ -4,6 +4,19 @@ Programs import it as ``precast.loader.fetch``. It knows the format of a cache a
 knows nothing of it.
 """
 
-from precast.fetch.fetcher import Fetched, fetch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precast.fetch.fetcher import Fetched, fetch
 
 __all__ = ["Fetched", "fetch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from precast.fetch import fetcher  # a build uses other parts of fetch, without its code for networks
+
+    return getattr(fetcher, name)

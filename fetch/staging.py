@@ -101,11 +101,6 @@ class Staging:
                 self.put(member.name, file.read(member.size))
         path.unlink()
 
-    def drop_part(self, transfer: Transfer) -> None:
-        """Remove the received bytes of a transfer."""
-        with contextlib.suppress(FileNotFoundError):
-            self._part(transfer).unlink()
-
     def _part(self, transfer: Transfer) -> Path:
         what = f"{transfer.source} {transfer.offset} {transfer.size}".encode()
         return self._parts / digest(what)[:32]

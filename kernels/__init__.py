@@ -3,9 +3,7 @@
 Importing it imports neither the DSL nor torch.
 """
 
-from precast.kernels.authoring.composition.addresses import Multicast, Window
-from precast.kernels.authoring.composition.part import Part
-from precast.kernels.authoring.composition.ranks import Ranks, addresses
+from precast.kernels.authoring.composition import Multicast, Part, Ranks, Window, addresses
 from precast.kernels.authoring.declare import Cost, Declaration, Tolerance, declaration_of, kernel
 from precast.kernels.authoring.hints import DType, Tuned
 from precast.kernels.authoring.tile import Tile

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 TYPE_CHECKING = False  # typing's own would import typing, which takes longer than all of this
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from precast.loader import session
 from precast.loader.errors import Frozen
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.resolve.candidate import Candidate, Request, Verified, checked_verified
-from precast.loader.resolve.discover import Caches, Ops
+from precast.loader.resolve.discover import Caches
 
 if TYPE_CHECKING:
     from precast.loader.counts import Stats
@@ -125,7 +125,7 @@ def _request(
     )
 
 
-def ops() -> Ops:
+def ops() -> tuple[str, ...]:
     """List the ops of every cache, sorted.
 
     Examples
@@ -146,11 +146,6 @@ class Variants(tuple[Candidate, ...]):
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self)) or "no variants"
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.notebook.views import variants_view
-        return variants_view(self)
 
 
 def variants(op: str) -> Variants:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from precast.loader.contract.values import Immutable
-from precast.loader.fork_safe import ForkSafeLock
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import ForkSafeLock
 
 
 class Stats(Immutable, kw_only=True):
@@ -55,14 +54,6 @@ class Stats(Immutable, kw_only=True):
             lines += [f"# UNIT precast_{name} {unit}"] if unit in ("bytes", "seconds") else []
             lines += [f"precast_{name}_total {value}"]
         return "\n".join([*lines, "# EOF", ""])
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.markup import page, table
-        seconds = f"{self.seconds:.4f}"
-        counts = (self.lookups, self.misses, self.loads, self.stored, seconds)
-        names = ("lookups", "misses", "loads", "bytes read", "seconds")
-        return page(table("since the session began", (), zip(names, counts, strict=True)))
 
 
 class Counter:

@@ -128,9 +128,6 @@ class VariantNotFound(PrecastError, LookupError):
         super().__init__(message)
         self.resolution = resolution
 
-    def _repr_html_(self) -> str | None:
-        return None if self.resolution is None else self.resolution._repr_html_()  # type: ignore[attr-defined]
-
 
 class LoadError(PrecastError):
     """The bytes of an artifact are intact, but the dynamic linker refused it."""

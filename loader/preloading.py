@@ -11,9 +11,9 @@ from precast.loader import session
 from precast.loader.contract.format.config import canonical, config_text, to_json
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.warm_up import NotWarmedUp, warm_up
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.driver import NoDriver
 from precast.loader.resolve.candidate import Request, Verified, checked_verified
 from precast.loader.session import Lookup, Session
@@ -51,13 +51,6 @@ class Preload(Immutable, kw_only=True):
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.markup import page, table
-        head = ("op", "config", "target", "ms", "left for the first call")
-        rows = ((*_name(each.kernel), f"{each.seconds * 1e3:.2f}", each.lazy) for each in self.loaded)
-        return page(table(str(self).partition("\n")[0], head, rows, len(self.loaded)))
 
 
 def preload(

@@ -22,16 +22,14 @@ from precast.loader.contract.values import Immutable, replace
 from precast.loader.counts import Counter
 from precast.loader.errors import ConfigError, Frozen
 from precast.loader.fast_start.installed import Installed
-from precast.loader.fork_safe import ForkSafeLock, OnceTable
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.kernel_opener import KernelOpener
+from precast.loader.locks import IMPORT_LOCK, ForkSafeLock, OnceTable
 from precast.loader.machine.machine import Machine, Machines
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request
 from precast.loader.resolve.choose import choose
-from precast.loader.resolve.discover import Caches, Ops, discover
-from precast.loader.resolve.sources import sources_of
+from precast.loader.resolve.discover import Caches, discover, sources_of
 
 if TYPE_CHECKING:
     from precast.loader.counts import Stats
@@ -130,9 +128,9 @@ class Session:
                     self.watch.discovered(self._caches)
             return self._caches
 
-    def ops(self) -> Ops:
+    def ops(self) -> tuple[str, ...]:
         """See ``loader.ops``."""
-        return Ops.of(self.caches())
+        return tuple(sorted({op for discovered in self.caches() if discovered.index for op in discovered.index.ops}))
 
     def sources(self, op: str) -> tuple[list[CachedOp], tuple[str, ...]]:
         """The op in every cache that has it, and a note for each cache that cannot be read."""

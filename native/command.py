@@ -18,6 +18,11 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message, print_result, size
 
+EXAMPLES = (
+    "precast native -o libprecast",
+    "precast native cache --requests requests.yaml -t sm_90a -o kernels",
+)
+
 
 def command(
     output: options.OutputFolder,

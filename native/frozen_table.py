@@ -24,12 +24,11 @@ from precast.loader.machine.machine import Machine, version
 from precast.loader.resolve.by_problem import Decisions
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import Candidate, Request
-from precast.loader.resolve.discover import Caches, DiscoveredCache
+from precast.loader.resolve.discover import Caches, DiscoveredCache, sources_of
 from precast.loader.resolve.judge import resolve
 from precast.loader.resolve.not_found import refuse
 from precast.loader.resolve.resolution import Resolution
 from precast.loader.resolve.rules import FFI, needed_cuda, needed_glibc, runtimes_for
-from precast.loader.resolve.sources import sources_of
 
 FORMAT, VERSION, TABLE, BLOBS = "precast-native", 1, "table.json", "blobs"
 # What libprecast reads: kernels of one request, bytes of a table, and values in it.

@@ -30,7 +30,7 @@ from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
 from precast.build.ipc.message import Message
 from precast.build.link.toolchain import compiler_versions
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.entry import Entry, Environment, environment_of
 from precast.build.plan.manifest import Manifest
 from precast.build.plan.matrix import Row, matrix_of

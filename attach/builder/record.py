@@ -20,13 +20,18 @@ from precast.attach.builder.own_target import own_target
 from precast.build.disk.scratch import write_output
 from precast.cli.shared import options
 from precast.cli.shared.manifest_options import reading
-from precast.cli.shared.output import count, print_message
+from precast.cli.shared.output import check_output_file, count, print_message
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import store_folder
-from precast.cli.shared.values import check_output_file
 from precast.loader.contract.format.patterns import CACHE_NAME
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import ConfigError
+
+EXAMPLES = (
+    "precast record -o recorded.yaml -- python warmup.py",
+    "precast record -o recorded.yaml -t sm_100a -- python -m mine.warmup -b 8",
+    "precast record -o recorded.yaml --append -- python more.py",
+)
 
 
 def command(

@@ -13,7 +13,7 @@ from precast.attach.recordings.recording import Recorded
 from precast.build.disk.memo import Memo
 from precast.build.errors import ManifestError
 from precast.build.inputs.closure import Closures
-from precast.build.plan.description import Described
+from precast.build.plan.describer import Described
 from precast.build.plan.description_cache import DescriptionCache
 from precast.build.plan.manifest import Manifest, parse_manifest
 from precast.build.plan.plan import make_plan

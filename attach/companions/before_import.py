@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from precast.loader.errors import PrecastError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.resolve.discover import discover
 
 VARIABLE = "PRECAST_COMPANIONS"

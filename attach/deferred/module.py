@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from precast.loader.errors import PrecastError
-from precast.loader.fork_safe import ForkSafeLock
+from precast.loader.locks import ForkSafeLock
 
 _DEFERRAL = "__precast_deferral__"
 _NO_USE = frozenset(("__class__", "__file__", "__loader__", "__name__", "__package__", "__spec__"))

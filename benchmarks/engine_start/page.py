@@ -23,6 +23,16 @@ from serving_page import written  # noqa: E402
 RESULTS = HERE.parent / "results" / "engine-start.json"
 PAGE = HERE.parents[1] / "docs" / "engines.md"
 MARKS = ("ready", "first token", "all prompts")
+SERVED = "warm, served, no compiler"
+COLUMNS = {"cold": "cold", "warm": "warm", SERVED: "**served**", "one wheel, served, no compilers": "**one wheel**"}
+"""The starts that the page shows of each model, by their columns; RESULTS has them all."""
+TITLES = {
+    "eager": "vLLM, Gemma 4 with experts, eager",
+    "graph": "vLLM, Gemma 4 with experts, graph",
+    "server": "the same, `vllm serve`",
+    "spawned": "vLLM, Gemma 4 with experts, eager, spawned",
+}
+"""Names of starts that name no model."""
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,44 +126,50 @@ def merged(stored: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {"machines": {**stored["machines"], **new["machines"]}, "cells": ordered}
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Seconds to each mark, and whether the answers are those of vLLM alone."""
-    lines = [
-        "| start | engine ready | first token | 27 prompts | tokens equal, largest difference of a log-probability |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+def groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The starts that a line of the table shows, by their column, for each engine, model and mode.
+
+    >>> rows = [{"cell": f"{name}"} for name in ("graph, cold", "graph, warm", "graph, cold again", "gpt-oss, cold")]
+    >>> {title: list(starts) for title, starts in groups(rows).items()}
+    {'vLLM, Gemma 4 with experts, graph': ['cold', 'warm'], 'vLLM, gpt-oss': ['cold']}
+    """
+    made: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
-        name = f"**{row['cell']}**" if "served" in row["cell"] else row["cell"]
-        if "failed" in row:
-            lines.append(f"| {name} | fails | | | `{row['failed'].splitlines()[0]}` |")
-            continue
-        server = row["cell"].startswith("server")
-        marks = [f"{row['marks'][mark]:.1f}" for mark in (MARKS[:2] if server else MARKS)] + [""] * server
-        same = row.get("compared")
-        text = f"{same['equal']} of {same['of']}, {same['largest']:g}" if same else ""
-        lines.append(f"| {name} | {' | '.join(marks)} | {text} |")
+        name = row["cell"]
+        start = next((one for one in COLUMNS if name.endswith(f", {one}")), None)
+        if start and "failed" not in row:
+            title = name.removesuffix(f", {start}")
+            title = TITLES.get(title, title if title.startswith("SGLang") else f"vLLM, {title}")
+            made.setdefault(title, {})[start] = row
+    return made
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Seconds to the first token, what the DSL compiles in a cold and in a warm start, and memory, warm and served."""
+    lines = [
+        f"| seconds to the first token | {' | '.join(COLUMNS.values())} | the DSL, cold | the DSL, warm | MB |",
+        f"| --- |{' --- |' * (len(COLUMNS) + 3)}",
+    ]
+    for title, starts in groups(rows).items():
+        seconds = [f"{starts[one]['marks'][MARKS[1]]:.1f}" if one in starts else "" for one in COLUMNS]
+        counted = {one: row for one, row in starts.items() if "kinds" in row}
+        dsl = [_number(counted[one]["kinds"].get("DSL")) if one in counted else "" for one in ("cold", "warm")]
+        memory = [str(counted[one]["memory"]) for one in ("warm", SERVED) if one in counted]
+        lines.append(f"| {title} | {' | '.join([*seconds, *dsl, ', '.join(memory)])} |")
     return "\n".join(lines) + "\n"
 
 
-def compiled(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What was compiled just in time, number and seconds, and the processes that the program waited for."""
+def answers(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many starts answer as those that they are compared with; each that does not, or that fails."""
+    compared = {row["cell"]: row["compared"] for row in rows if "compared" in row}
+    unlike = {name: one for name, one in compared.items() if one["equal"] < one["of"] or one["largest"]}
     lines = [
-        "| start | the DSL | of these, once ready | Triton | ptxas, gcc | torch.compile | helpers | served, not | MB |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        f"{len(compared) - len(unlike)} of {len(compared)} starts that were compared gave equal tokens and equal "
+        "log-probabilities. The others, and what failed:\n"
     ]
-    for row in rows:
-        if "kinds" not in row:
-            continue
-        kinds = row["kinds"]
-        python = [total for kind, total in kinds.items() if kind.startswith("process python")]
-        values = [
-            _number(kinds.get("DSL")), _number(row["after ready"].get("DSL")), _number(kinds.get("Triton")),
-            f"{kinds.get('process ptxas', [0])[0]:.0f}, {kinds.get('process gcc', [0])[0]:.0f}",
-            f"{kinds['torch.compile'][1]:.1f} s" if "torch.compile" in kinds else "",
-            _number([sum(column) for column in zip(*python, strict=True)]),
-            ", ".join(map(str, row["served"])) if "served" in row else "", str(row["memory"]),
-        ]  # fmt: skip
-        lines.append(f"| {row['cell']} | {' | '.join(values)} |")
+    for name, one in unlike.items():
+        lines.append(f"- *{name}*: {one['equal']} of {one['of']} tokens, largest difference {one['largest']:g}")
+    lines += [f"- *{row['cell']}*: `{row['failed'].splitlines()[0]}`" for row in rows if "failed" in row]
     return "\n".join(lines) + "\n"
 
 
@@ -171,7 +187,7 @@ def pages(results: Mapping[str, Any]) -> dict[Path, str]:
     """The files as they should be."""
     rows = results["cells"]
     machines = "\n".join(machine(engine, facts) for engine, facts in results["machines"].items())
-    lines = "\n".join([table(rows), compiled(rows), machines])
+    lines = "\n".join([table(rows), answers(rows), machines])
     return {PAGE: written(PAGE.read_text(), "starts", lines)}
 
 

@@ -27,8 +27,7 @@ from precast.loader.resolve.cache import Cache
 from precast.measure.checks.scenarios import Schedule
 from precast.measure.child.emulation.emulated_kernel import EmulatedKernel
 from precast.measure.child.emulation.opener import EmulatedOpener, numbers_of
-from precast.measure.launching.bound_call import bound
-from precast.measure.launching.cases import declaration_for
+from precast.measure.launching.cases import bound, declaration_for
 from precast.measure.verification.kept_ptx import KeptPtx
 
 from .problem import Chosen, aligned, choose, digest, raw

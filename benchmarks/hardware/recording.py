@@ -13,8 +13,7 @@ from pathlib import Path
 from precast.loader import current_session
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.resolve.cache import Cache
-from precast.measure.launching.bound_call import bound
-from precast.measure.launching.cases import declaration_for, launchable, obstacle, this_device
+from precast.measure.launching.cases import bound, declaration_for, launchable, obstacle, this_device
 
 from .problem import choose, digest, on_gpu, raw
 from .stored import Output, Result, sample

@@ -7,6 +7,7 @@ their digests in the index. ``verify`` reads all of them and keeps none.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from precast.build.cache.build_assumptions import asked_by
-from precast.build.ipc.capacity import processors
 from precast.build.plan.variant import Variant, label
 from precast.fetch.trust.bundle import BUNDLE_FILE, Bundle, bundle_in
 from precast.fetch.trust.statement import INDEX, Statement
@@ -26,6 +25,7 @@ from precast.loader.contract.format.index import INDEX_LIMIT, OP_LIMIT, Index, d
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.several_objects import first_op
 from precast.loader.errors import FormatError, IntegrityError, PrecastError
+from precast.loader.resolve.assumptions import RECORDED
 from precast.loader.resolve.cache import Cache
 
 _SHOWN = 20
@@ -56,7 +56,7 @@ class ArtifactId:
     def of(cls, op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
         """The identity of an artifact that is listed under an op."""
         host = artifact.host.arch if artifact.host else ""
-        facts = asked_by(artifact)
+        facts = artifact.provenance.get(RECORDED)
         assumed = canonical(facts).decode() if facts else ""
         return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part, assumed)
 
@@ -250,7 +250,7 @@ class CacheContents:
 
 def _in_threads(function: Callable[[Blob], _T], blobs: Iterable[Blob]) -> list[_T]:
     """The results of a function for every blob. Reading, decompressing and hashing release the interpreter's lock."""
-    with ThreadPoolExecutor(processors()) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(function, blobs))
 
 

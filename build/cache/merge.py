@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from precast.build.cache.build_assumptions import for_gpus, gpus_of
 from precast.build.cache.cache_folder import check_output, write_cache
 from precast.build.cache.companion_files import disagreement, keeping_companions
-from precast.build.cache.compare import differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import differently_made
 from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
 from precast.build.errors import MergeError
 from precast.build.link.runtime import RuntimeLibrary
 from precast.build.link.toolchain import PROGRAMS, by_host, for_all_hosts
-from precast.build.measurements.rows import joined
+from precast.build.measurements.join import joined
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import Index, Runtime
 from precast.loader.contract.format.patterns import CACHE_NAME
@@ -191,3 +191,23 @@ def _ops(
         tuning = joined(tables, {a.key for a in mine})
         ops[op] = UncompressedOp(keys=listed.keys, doc=listed.doc, artifacts=mine, tuning=tuning)
     return ops
+
+
+def artifact_facts(artifact: Artifact) -> dict[str, Any]:
+    """The entry of an artifact in an index, except how its bytes are compressed and its compilation was closed."""
+    data = artifact.to_json()
+    data["bytes"] = data.pop("blob")["sha256"]
+    data["provenance"] = {name: value for name, value in data.get("provenance", {}).items() if name != "closed"}
+    return data
+
+
+def differing_facts(first: Artifact, second: Artifact) -> list[str]:
+    """The names of the facts in which two artifacts differ."""
+    mine, theirs = artifact_facts(first), artifact_facts(second)
+    return [fact for fact in {**mine, **theirs} if mine.get(fact) != theirs.get(fact)]
+
+
+def runtime_facts(runtime: Runtime) -> tuple[str, ...]:
+    """The name of a runtime library, the host that it needs, and its digest."""
+    host = runtime.host
+    return runtime.soname, host.arch, host.glibc, runtime.blob.sha256

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from precast.build.child.author_traceback import author_frames
+from precast.build.ipc.message import TimedPipe
 from precast.build.ipc.process_tree import end_with_parent, waited_for_processor
-from precast.build.ipc.timed_pipe import TimedPipe
 from precast.kernels.authoring.declare import Declaration
 from precast.loader.contract.format.config import Config, suggest
 from precast.loader.contract.format.signature import Signature

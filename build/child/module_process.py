@@ -20,17 +20,16 @@ from typing import Any, BinaryIO, NoReturn, Protocol
 from precast.build.child.closed.refusals import explained
 from precast.build.child.serve import failure, flush_output, missing_module
 from precast.build.ipc.capacity import held_by
-from precast.build.ipc.exit_status import describe_exit
-from precast.build.ipc.message import Message
+from precast.build.ipc.message import Message, TimedPipe, ready
 from precast.build.ipc.process_tree import (
     StopTimer,
     adopt_orphans,
     descendants,
+    describe_exit,
     end_descendants,
     end_with_parent,
     reap,
 )
-from precast.build.ipc.timed_pipe import TimedPipe, ready
 from precast.loader.errors import FormatError, PrecastError
 
 _STOPPED_SECONDS = 5.0

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, ClassVar, cast
 from precast.build.child.author_traceback import author_frames, author_traceback, first_line, without_colours
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import end_descendants, end_with_parent, reap
+from precast.kernels.authoring.errors import described
 from precast.kernels.authoring.extras import extra_hint
-from precast.kernels.authoring.raised import described
 from precast.loader.errors import PrecastError
 
 Answer = Callable[[Mapping[str, Any]], Message]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from typing import NamedTuple
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ChangedInputError
-from precast.build.inputs.stamp import Stamp, is_young, stamp_of
 from precast.loader.contract.format.config import canonical
 
 SMALL = 1 << 20
@@ -118,3 +118,22 @@ def hash_file(path: str) -> str | None:
 def changed(path: str) -> ChangedInputError:
     """The error for a file that changed during a build."""
     return ChangedInputError(f"{path} changed during the build: build again")
+
+
+Stamp = tuple[int, int, int, int]
+"""A file's time of change, size, number on disk, and the time of the last change of these facts."""
+_YOUNG = 3 * 10**9  # nanoseconds: a file that changed so lately may change again within the same stamp
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """The stamp of a file as it is now; None where there is none."""
+    try:
+        facts = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (facts.st_mtime_ns, facts.st_size, facts.st_ino, facts.st_ctime_ns)
+
+
+def is_young(stamp: Stamp, then: int | None = None) -> bool:
+    """Whether a file had changed so lately, now or at a time in nanoseconds, that its stamp proves nothing."""
+    return (time.time_ns() if then is None else then) - max(stamp[0], stamp[3]) < _YOUNG

@@ -1,12 +1,15 @@
-"""Import statements: what a Python file may import, and the distributions that it names."""
+"""Import statements: what a Python file may import, the distributions that it names, and what a memo keeps of both."""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from precast.build.inputs.compiled_source import compiled_source, means_to_read
 from precast.build.inputs.file_lists import normalised
 from precast.build.inputs.module_finder import FoundModule
 
@@ -49,12 +52,44 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
         yield node
 
 
-def parse_imports(value: Any) -> list[Row] | None:
-    """The rows that a memo kept; None where it holds anything else.
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """What a file's content says: its imports, the digest of its compiled source, and the packages and functions by
+    which that may read files."""
 
-    >>> parse_imports([[0, "os", ["path"]]]), parse_imports("damaged")
-    ([(0, 'os', ('path',))], None)
-    """
+    imports: list[Row]
+    compiled: str
+    outside: frozenset[str]
+
+    @classmethod
+    def of(cls, content: bytes, digest: str) -> ParsedFile:
+        """Parse a file of Python."""
+        imports = list(imports_of(content))
+        compiled = compiled_source(content)
+        if compiled == content:
+            left = imports
+        else:
+            digest, left = hashlib.sha256(compiled).hexdigest(), list(imports_of(compiled))
+        packages = {base.partition(".")[0] for level, base, _ in left if level == 0}
+        return cls(imports, digest, means_to_read(compiled) | packages)
+
+    @classmethod
+    def noted(cls, value: object) -> ParsedFile | None:
+        """What a memo kept; None where it holds anything else.
+
+        >>> ParsedFile.noted([[[0, "os", ["path"]]], "ab12", []]), ParsedFile.noted("damaged")
+        (ParsedFile(imports=[(0, 'os', ('path',))], compiled='ab12', outside=frozenset()), None)
+        """
+        if not isinstance(value, list) or len(value) != 3:
+            return None
+        imports, compiled, outside = _parse_imports(value[0]), value[1], value[2]
+        if imports is None or not isinstance(compiled, str) or not isinstance(outside, list):
+            return None
+        return cls(imports, compiled, frozenset(map(str, outside)))
+
+
+def _parse_imports(value: Any) -> list[Row] | None:
+    """Rows that a memo kept; None where it holds anything else."""
     try:
         rows = [(level, base, tuple(names)) for level, base, names in value]
     except (TypeError, ValueError):

@@ -13,13 +13,12 @@ from pathlib import Path
 from precast.build import interpreter
 from precast.build.disk.memo import Memo
 from precast.build.inputs.compiled_source import compiled_source
-from precast.build.inputs.contents import Contents, changed
+from precast.build.inputs.contents import Contents, changed, stamp_of
 from precast.build.inputs.import_statements import imports_of
 from precast.build.inputs.inputs import Inputs, parse_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.roots import Roots
 from precast.build.inputs.sources import SourceDigests
-from precast.build.inputs.stamp import stamp_of
 from precast.loader.contract.format.config import canonical
 
 _READ_AGAIN = ("file", "folder", "program", "source")

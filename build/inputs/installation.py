@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from precast.build.disk.memo import Memo, memo_key
-from precast.build.inputs.contents import hash_file
+from precast.build.inputs.contents import Stamp, hash_file, is_young, stamp_of
 from precast.build.inputs.file_lists import (
     COUNTED,
     Distribution,
@@ -23,7 +23,6 @@ from precast.build.inputs.file_lists import (
     normalised,
     tops_of,
 )
-from precast.build.inputs.stamp import Stamp, is_young, stamp_of
 from precast.loader.contract.format.config import canonical
 
 _REQUIRED = re.compile(r"^Requires-Dist: *([A-Za-z0-9._-]+)(?: *\[([^\]]*)\])?([^\n]*)$", re.MULTILINE)

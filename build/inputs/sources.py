@@ -22,38 +22,33 @@ from pathlib import Path
 
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.errors import ObjectError
-from precast.build.inputs.compiled_source import COMPUTING, compiled_source, means_to_read
-from precast.build.inputs.import_statements import DISTRIBUTION, Row, absolute_names, imports_of, parse_imports
+from precast.build.inputs.compiled_source import COMPUTING
+from precast.build.inputs.contents import stamp_of
+from precast.build.inputs.import_statements import DISTRIBUTION, ParsedFile, absolute_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.module_finder import FoundModule, ModuleFinder, is_own
-from precast.build.inputs.stamp import stamp_of
 from precast.build.interpreter import version_of
 from precast.kernels.authoring.adapter import adapter_sources
 
 _Stamp = tuple[int, int, int]
 PRECAST = "precast"
 _KIND = "reached"
+_RULES = 2  # a note counts only for the rules that made it: raise it when imports_of or compiled_source change
 _STAR = ".*"
 _NAMED = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A file when it was read: the digests of its content and of its compiled source, that source and the packages that
-    it imports, the names that the file imports, the distributions that it names, and its stamp."""
+    """A file when it was read: the digests of its content and of its compiled source, by what that may read files, the
+    names that the file imports, the distributions that it names, and its stamp."""
 
     digest: str
     compiled: str
-    source: bytes
-    packages: frozenset[str]
+    outside: frozenset[str]
     names: tuple[str, ...]
     distributions: tuple[str, ...]
     stamp: _Stamp
-
-    @property
-    def outside(self) -> frozenset[str]:
-        """The packages and the functions by which it may read files."""
-        return means_to_read(self.source) | self.packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,32 +230,30 @@ class SourceDigests:
         read = self._read.get(module)
         if read is None:
             stamp = _stamp(module.file)
-            content = module.file.read_bytes()
+            content, suffix = module.file.read_bytes(), module.file.suffix
             digest = hashlib.sha256(content).hexdigest()
-            rows = self._imports(content, digest) if module.file.suffix == ".py" else []
-            names = tuple(sorted({name for row in rows if row[0] >= 0 for name in absolute_names(module, *row)}))
-            packages = tuple(sorted({base for level, base, _ in rows if level == DISTRIBUTION}))
-            compiled = compiled_source(content) if rows else content
-            kept = rows if compiled == content else imports_of(compiled)
+            # A module that is not Python's text may read any file.
+            parsed = self._parsed(content, digest) if suffix == ".py" else ParsedFile([], digest, frozenset((suffix,)))
+            rows = parsed.imports
             read = self._read[module] = _Read(
                 digest=digest,
-                compiled=digest if compiled == content else hashlib.sha256(compiled).hexdigest(),
-                source=compiled,
-                packages=frozenset(base.partition(".")[0] for level, base, _ in kept if level == 0),
-                names=names,
-                distributions=packages,
+                compiled=parsed.compiled,
+                outside=parsed.outside,
+                names=tuple(sorted({name for row in rows if row[0] >= 0 for name in absolute_names(module, *row)})),
+                distributions=tuple(sorted({base for level, base, _ in rows if level == DISTRIBUTION})),
                 stamp=stamp,
             )
         return read
 
-    def _imports(self, content: bytes, digest: str) -> list[Row]:
-        """The imports of a file. The memo keeps them by content, because parsing a large package takes seconds."""
-        noted = parse_imports(self._memo.get(_KIND, digest)) if self._memo else None
-        if noted is None:
-            noted = list(imports_of(content))
+    def _parsed(self, content: bytes, digest: str) -> ParsedFile:
+        """The memo keeps it by content, because parsing a large package takes seconds."""
+        key = memo_key(digest, _RULES)
+        parsed = ParsedFile.noted(self._memo.get(_KIND, key)) if self._memo else None
+        if parsed is None:
+            parsed = ParsedFile.of(content, digest)
             if self._memo:
-                self._memo.put(_KIND, digest, noted)
-        return noted
+                self._memo.put(_KIND, key, [parsed.imports, parsed.compiled, sorted(parsed.outside)])
+        return parsed
 
 
 def is_below(name: str, package: str) -> bool:

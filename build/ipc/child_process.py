@@ -20,11 +20,9 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from precast.build.ipc.capacity import resident
-from precast.build.ipc.exit_status import describe_exit
-from precast.build.ipc.message import Message
+from precast.build.ipc.message import Message, TimedPipe
 from precast.build.ipc.output_tail import OutputTail
-from precast.build.ipc.process_tree import StopTimer, end_descendants, has_ended, waited_for_processor
-from precast.build.ipc.timed_pipe import TimedPipe
+from precast.build.ipc.process_tree import StopTimer, describe_exit, end_descendants, has_ended, waited_for_processor
 from precast.loader.errors import FormatError, PrecastError
 
 START_SECONDS = 300.0  # to import the compiler on a busy machine

@@ -140,3 +140,17 @@ def _state(pid: int) -> str:
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return ""
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, by the code that ``subprocess`` gives.
+
+    >>> describe_exit(3), describe_exit(-11)
+    ('ended with exit status 3', 'was ended by SIGSEGV')
+    >>> describe_exit(-9)
+    'was ended by SIGKILL; it may have run out of memory'
+    """
+    if code >= 0:
+        return f"ended with exit status {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"was ended by {name}{'; it may have run out of memory' if name == 'SIGKILL' else ''}"

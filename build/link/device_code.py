@@ -8,7 +8,7 @@ from pathlib import Path
 
 from precast.build.disk.scratch import temporary_folder
 from precast.build.errors import ObjectError, ToolError
-from precast.build.ipc.exit_status import describe_exit
+from precast.build.ipc.process_tree import describe_exit
 from precast.build.ipc.tool import run_tool
 from precast.build.link import elf
 from precast.build.link.toolchain import Toolchain

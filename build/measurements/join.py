@@ -9,11 +9,12 @@ All files are joined at once. Joining them in pairs gives the same result, unles
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from precast.build.measurements.tuning_file import Candidate, Gpu, Group, Sizes, TuningFile
 from precast.loader.contract.format.config import canonical
+from precast.loader.contract.format.tuning.measured import Measured
 
 
 def join(files: Iterable[TuningFile]) -> TuningFile:
@@ -58,3 +59,17 @@ def _newest(measured: Sequence[Candidate]) -> Candidate:
         if candidate.code == newest.code:
             times.update({sizes: min(time, times.get(sizes, time)) for sizes, time in candidate.times.items()})
     return replace(newest, times=times)
+
+
+def joined(tables: Iterable[Iterable[Measured]], keys: Collection[str]) -> tuple[Measured, ...]:
+    """Several tables as one, for the artifacts with these keys. If two have a time of the same artifact, problem and
+    GPU, the lesser stays, since a disturbance only adds time; so the order of the tables does not matter."""
+    rows: dict[tuple[str, str, bytes], Measured] = {}
+    for row in (row for table in tables for row in table):
+        old = rows[row.place].times if row.place in rows else {}
+        new = {k: min(t, old.get(k, t)) for k, t in row.times.items() if k in keys}
+        if old or new:
+            tilings = {**(rows[row.place].tilings if row.place in rows else {}), **row.tilings}
+            times = {**old, **new}
+            rows[row.place] = replace(row, times=times, tilings={k: t for k, t in tilings.items() if k in times})
+    return tuple(rows[identity] for identity in sorted(rows))

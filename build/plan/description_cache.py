@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.closure import Closures, Reads, reads_of
 from precast.build.link.toolchain import compiler_versions
-from precast.build.plan.describer import Describer, describing, function_of
-from precast.build.plan.description import Description, NotDescribed
+from precast.build.plan.describer import Describer, Description, NotDescribed, describing, function_of
 from precast.build.plan.entry import Environment, KernelRef, environment_of
 from precast.build.plan.variant import Variant
 from precast.build.satellites import satellite

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 from precast.build.errors import Location, ManifestError
 from precast.build.gpu.profile import Profiles
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.entry import Entry
 from precast.build.plan.matrix import Matrix
 from precast.build.plan.variant import Variant, identity
 from precast.loader.contract.format.config import canonical, suggest, to_json
-from precast.loader.contract.format.target import Target
-from precast.loader.contract.format.target_pattern import admitted
+from precast.loader.contract.format.target import Target, admitted
 
 _SHOWN = 10
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from precast.build.errors import Location, ManifestError
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.entry import Entry
 from precast.build.plan.yaml.reader import Node
 from precast.loader.contract.format.config import Key, Value, canonical, suggest, to_json

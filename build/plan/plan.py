@@ -10,7 +10,7 @@ from typing import Any
 from precast.build.errors import Location, ManifestError, ManifestErrors
 from precast.build.gpu.profile import Profile, Profiles, profile_of
 from precast.build.measurements.tuning_file import TuningFile
-from precast.build.plan.description import Described, Description, NotDescribed
+from precast.build.plan.describer import Described, Description, NotDescribed
 from precast.build.plan.draft import (
     Refusals,
     SizeNames,

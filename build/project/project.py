@@ -11,6 +11,7 @@ All paths are relative to the file. ``docs/building.md`` describes each key.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,3 +83,33 @@ def _jobs(node: Node) -> int:
     if not isinstance(node.value, int) or isinstance(node.value, bool) or not 0 <= node.value <= MOST_JOBS:
         raise ManifestError(f"'jobs' is a number from 0 to {MOST_JOBS}: correct it", node.at)
     return node.value
+
+
+def find_project(folder: Path) -> Project | None:
+    """The project that a folder belongs to, with paths relative to the working folder; None where there is none.
+
+    A build imports the kernels that manifests name, so a file above the working folder is used only if nobody else
+    could have put it there: its owner is this user, root, or the owner of the working folder (as in a container with a
+    mounted folder). Otherwise a ``precast.toml`` in /tmp would decide what runs in every folder below.
+
+    >>> find_project(Path("/proc"))
+    """
+    start = folder.absolute()
+    for above in (start, *start.parents):
+        file = above / NAME
+        if not os.path.lexists(file):
+            continue
+        if above != start:
+            _check_owner(file, start)
+        return read_project(Path(os.path.relpath(file)))
+    return None
+
+
+def _check_owner(file: Path, start: Path) -> None:
+    try:
+        owner, trusted = file.lstat().st_uid, {os.geteuid(), 0, start.stat().st_uid}
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {error.strerror}: remove it", Location(str(file), 1, 1)) from None
+    if owner not in trusted:
+        reason = "it belongs to another user, who could run code here: run precast in its folder, or name the manifests"
+        raise ManifestError(reason, Location(str(file), 1, 1))

@@ -10,9 +10,11 @@ from precast.build.disk.memo import Memo, memo_key
 from precast.build.gpu.profile import Profile
 from precast.build.plan.variant import Variant
 from precast.build.store.lookup import Lookup
+from precast.build.store.record import Record
 from precast.loader.contract.format.config import canonical
 
 _KIND = "history"
+PARTS = "parts"  # the kind of note of what a key was made of
 _CODE = ("source", "seam")  # digests of code: named by its files where these are known
 
 
@@ -107,3 +109,18 @@ def _short(answer: str | None) -> str:
     if answer is None:
         return ""
     return " ".join(word[:12] if len(word) >= 40 else word for word in answer.split())
+
+
+def note_parts(memo: Memo, record: Record, parts: Mapping[str, Any]) -> None:
+    """Remember what a record's key was made of."""
+    memo.put(PARTS, record.key, made_of(parts, record))
+
+
+def made_of(parts: Mapping[str, Any], record: Record) -> dict[str, str]:
+    """The parts of a record's key by name: those that are known before it compiles, and what it read and requested."""
+    read = {**record.installed.answers, **record.inputs.answers}
+    return {
+        **flat(parts),
+        **{name: "" if answer is None else answer for name, answer in read.items()},
+        **{f"gpu {name}": str(answer) for name, answer in record.assumed.items()},
+    }

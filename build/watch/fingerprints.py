@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from precast.build.inputs.stamp import Stamp, stamp_of
+from precast.build.inputs.contents import Stamp, stamp_of
 from precast.loader.regular_file import read_regular
 
 Fingerprint = tuple[object, ...] | None

@@ -5,21 +5,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
+from precast.build.cache.companion_files import keeping_companions
 from precast.build.cache.contents import CacheContents
+from precast.build.cache.index_writer import cache_files
 from precast.build.disk.output_folder import check_output_folder
 from precast.build.disk.scratch import write_output
 from precast.build.errors import WheelError
-from precast.build.wheel.host_filter import for_host
-from precast.build.wheel.version import content_time, default_version, given_version
+from precast.build.link.toolchain import by_host
+from precast.build.measurements.join import joined
 from precast.loader.contract.format.artifact import Host
+from precast.loader.contract.format.index import OpIndex
 from precast.loader.version import compatible
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
@@ -159,3 +164,76 @@ def _ordered(content: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
 
 def _hash(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def for_host(cache: CacheContents, stored: Mapping[str, bytes], host: str) -> Mapping[str, bytes]:
+    """The files of the cache without those for other hosts. ``stored`` has the bytes of its blobs' files.
+
+    Device code is for every host and is kept.
+    """
+    index = cache.index
+    runtimes = tuple(r for r in index.runtimes if r.host.arch == host)
+    needed = {runtime.blob.sha256 for runtime in runtimes}
+    needed.update([index.dictionary.sha256] if index.dictionary else [])
+    ops = {}
+    for op, listed in cache.ops.items():
+        artifacts = tuple(a for a in listed.artifacts if a.host is None or a.host.arch == host)
+        if artifacts:
+            needed.update(blob.sha256 for a in artifacts for blob in a.blobs)
+            tuning = joined([listed.tuning], {a.key for a in artifacts})
+            ops[op] = OpIndex.of(op=op, keys=listed.keys, doc=listed.doc, artifacts=artifacts, tuning=tuning)
+    files = cache_files(
+        name=index.name,
+        toolchain=by_host(index).get(host, {}),
+        runtimes=runtimes,
+        ops=ops,
+        dictionary=index.dictionary,
+        blobs={sha256: stored[sha256] for sha256 in sorted(needed)},
+    )
+    return keeping_companions(files, [cache])
+
+
+EPOCH = "SOURCE_DATE_EPOCH"
+_DIGITS = 12
+
+
+def given_version(text: str) -> Version:
+    """A version that a user wrote, in normal form.
+
+    >>> str(given_version("1.4-rc1+GB200"))
+    '1.4rc1+gb200'
+    """
+    try:
+        return Version(text)
+    except InvalidVersion:
+        raise WheelError(f"{text!r} is not a version: write it like '1.4.0' or '1.4.0+gb200'") from None
+
+
+def default_version(seconds: int, digest: str) -> Version:
+    """The version for content of a time, in seconds since 1970.
+
+    It is ``0.YYYYMMDD.HHMMSS+DIGEST``, in UTC. pip compares the time first, so that it upgrades to later builds. The
+    leading 0 keeps it below any release number that a user may give with ``--version``. The digest of the index
+    identifies the content.
+
+    >>> str(default_version(1767571259, "97f7fe1f180b2c"))
+    '0.20260105.59+97f7fe1f180b'
+    """
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    return Version(f"0.{moment:%Y%m%d}.{int(moment.strftime('%H%M%S'))}+{digest[:_DIGITS]}")
+
+
+def content_time(cache: Path) -> int:
+    """The time of a cache's content: ``SOURCE_DATE_EPOCH`` if it is set, otherwise when its index was written.
+
+    A build with nothing to do does not write the index, so that the same cache packed twice has the same version.
+    """
+    setting = os.environ.get(EPOCH)
+    if setting is None:
+        return int((cache / "index.json").stat().st_mtime)
+    try:
+        seconds = int(setting)
+        datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        raise WheelError(f"{EPOCH} is {setting!r}: set it to a number of seconds since 1970, or unset it") from None
+    return seconds

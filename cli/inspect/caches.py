@@ -11,6 +11,8 @@ from precast.cli.shared import options
 from precast.cli.shared.output import print_result
 from precast.loader.command_line.listing import cache_table, cache_to_json
 
+EXAMPLES = ("precast caches",)
+
 
 def command(as_json: options.Json = False) -> None:
     from precast import loader

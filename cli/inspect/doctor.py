@@ -30,6 +30,8 @@ from precast.loader.command_line.checks import (
 
 _LIBC = "; artifacts that are built here may need this version or newer"
 
+EXAMPLES = ("precast doctor",)
+
 
 def command(as_json: options.Json = False) -> None:
     checks = judge(machine_facts())

@@ -15,6 +15,12 @@ from precast.cli.shared import options
 from precast.cli.shared.output import folded, print_result, table, terminal_width
 from precast.loader.command_line.error_page import entries, find
 
+EXAMPLES = (
+    "precast error",
+    "precast error PCL07",
+    "precast error VariantNotFound",
+)
+
 
 def command(
     code: Annotated[

@@ -18,6 +18,11 @@ from precast.loader.command_line.explanation import explained, to_json
 from precast.loader.errors import OpNotFound
 from precast.loader.resolve.cache import Cache
 
+EXAMPLES = (
+    "precast explain rmsnorm dtype=bf16 hidden=4096",
+    "precast explain cache scale dtype=float32 -t sm_90a",
+)
+
 
 def command(
     words: Annotated[

@@ -23,6 +23,12 @@ from precast.loader.resolve.cache import Cache
 HEAD = ("key", "op", "target", "kind", "stored", "config")
 LISTED = ("key", "op", "target", "kind", "cache", "config")
 
+EXAMPLES = (
+    "precast list cache",
+    "precast list cache --op scale --where dtype=bf16",
+    "precast list",
+)
+
 
 def command(
     cache: Annotated[

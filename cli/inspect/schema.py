@@ -12,6 +12,8 @@ import typer
 from precast.build.schemas.documents import schema_of
 from precast.cli.shared.output import as_json
 
+EXAMPLES = ("precast schema manifest > manifest.schema.json",)
+
 
 def command(
     document: Annotated[

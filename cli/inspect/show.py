@@ -24,6 +24,11 @@ from precast.loader.terminal_text import on_one_line
 if TYPE_CHECKING:
     from precast.build.store.record import Record
 
+EXAMPLES = (
+    "precast show cache 3f2a91c0",
+    "precast show cache rmsnorm",
+)
+
 
 def command(
     cache: options.Cache,

@@ -7,6 +7,7 @@ the same time; a variant that was removed is compiled again when a build needs i
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,21 +16,36 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result, size, table
 from precast.cli.shared.project import store_folder
-from precast.cli.shared.values import byte_count, seconds
 
 if TYPE_CHECKING:
     from precast.build.store.usage_log import Totals
 
 _OPS = 10
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_BYTES = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
+
+EXAMPLES = (
+    "precast store",
+    "precast store --stats",
+    "precast store --prune --older-than 30d --keep 20G",
+)
 
 
 def command(
     stats: Annotated[
         bool, typer.Option("--stats", help="Show hits, misses, and the seconds of compiling that were saved.")
     ] = False,
-    prune: options.Prune = False,
-    older_than: options.OlderThan = "",
-    keep: options.Keep = "",
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what --older-than and --keep select.")] = False,
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", help="Select what no build has used for this long, such as 30d.", metavar="AGE"),
+    ] = "",
+    keep: Annotated[
+        str,
+        typer.Option(
+            "--keep", help="Keep this much, such as 20G; select the least recently used rest.", metavar="SIZE"
+        ),
+    ] = "",
     store: options.Store = None,
     as_json: options.Json = False,
 ) -> None:
@@ -81,3 +97,31 @@ def _stats(usage: Totals) -> str:
     if len(ordered) > _OPS:
         lines.append(f"and {count(len(ordered) - _OPS, 'more op')}: --json lists them")
     return "\n".join(lines)
+
+
+def seconds(text: str) -> int | None:
+    """An age in seconds; None for the empty text.
+
+    >>> seconds("30d"), seconds("12h"), seconds("")
+    (2592000, 43200, None)
+    """
+    if not text:
+        return None
+    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", text, re.ASCII)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not an age: write it like 30d, 12h, 90m or 2w")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def byte_count(text: str) -> int | None:
+    """A size in bytes; None for the empty text.
+
+    >>> byte_count("20G"), byte_count("1.5M"), byte_count("")
+    (20000000000, 1500000, None)
+    """
+    if not text:
+        return None
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)([KMGT]?)B?", text, re.ASCII)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a size: write it like 20G or 500M")
+    return int(float(match[1]) * _BYTES[match[2]])

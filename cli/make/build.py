@@ -38,6 +38,13 @@ class Kept(str, Enum):
     ptx = "ptx"
 
 
+EXAMPLES = (
+    "precast build",
+    "precast build --watch",
+    "precast build manifest.yaml -o cache",
+)
+
+
 def command(
     manifests: options.ManifestsOrProject = None,
     output: options.OutputOrProject = None,

@@ -25,6 +25,8 @@ from precast.loader.errors import ConfigError
 if TYPE_CHECKING:
     from precast.build.cache.coverage import Coverage
 
+EXAMPLES = ("precast check manifest.yaml cache",)
+
 
 def command(
     paths: options.ManifestsAndCache = None,

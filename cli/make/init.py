@@ -15,6 +15,11 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result
 
+EXAMPLES = (
+    "precast init",
+    "precast init acme-norms --name norm",
+)
+
 
 def command(
     folder: Annotated[

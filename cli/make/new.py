@@ -17,6 +17,11 @@ from precast.cli.shared.output import print_result
 if TYPE_CHECKING:
     from precast.loader.contract.format.target import Target
 
+EXAMPLES = (
+    "precast new rope -o rope",
+    "precast new server --attach quack",
+)
+
 
 def command(
     name: Annotated[

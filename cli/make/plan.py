@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _TOTALS = ("op", "target", "variants")
 
+EXAMPLES = (
+    "precast plan manifest.yaml",
+    "precast plan manifest.yaml -t sm_100a --json",
+    "precast plan manifest.yaml --explain",
+)
+
 
 def command(
     manifests: options.ManifestsOrProject = None,

@@ -97,13 +97,3 @@ Jobs = Annotated[
     Option("--jobs", "-j", min=0, max=1024, help="Worker processes; 0 chooses a number for this machine.", metavar="N"),
 ]
 Timeout = Annotated[float, Option("--timeout", min=1, help="Time limit for one variant, in seconds.", metavar="SEC")]
-
-# Removing what is unused.
-Prune = Annotated[bool, Option("--prune", help="Remove what --older-than and --keep select.")]
-OlderThan = Annotated[
-    str, Option("--older-than", help="Select what no build has used for this long, such as 30d.", metavar="AGE")
-]
-Keep = Annotated[
-    str,
-    Option("--keep", help="Keep this much, such as 20G; select the least recently used rest.", metavar="SIZE"),
-]

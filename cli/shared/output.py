@@ -13,8 +13,11 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import typer
 
 from precast.cli.shared.verbosity import verbosity
 from precast.loader.command_line.text import count, elide, folded, plain, size, table, terminal_width, wrap
@@ -135,3 +138,12 @@ def coloured(text: str, heads: Sequence[Sequence[str]] = ()) -> str:
     for colour, words in (*_COLOURS.items(), *(("1", line) for line in sorted(lines))):
         text = re.sub(words, f"\x1b[{colour}m\\g<0>\x1b[0m", text, flags=re.MULTILINE)
     return re.sub(r"^( +\| +)\^$", "\\1\x1b[1;31m^\x1b[0m", text, flags=re.MULTILINE)
+
+
+def check_output_file(option: str, path: Path | None) -> None:
+    """Refuse a file that cannot be written, before the work whose result it is for.
+
+    >>> check_output_file("--svg", None)
+    """
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"{option} {path}: name a file in a folder that exists")

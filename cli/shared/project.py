@@ -18,7 +18,7 @@ _NONE = "there is no precast.toml in this folder or above it: 'precast init' wri
 
 def project_here() -> Project | None:
     """The project of the working folder."""
-    from precast.build.project.search import find_project
+    from precast.build.project.project import find_project
 
     return find_project(Path.cwd())
 

@@ -14,6 +14,11 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import print_result
 
+EXAMPLES = (
+    "precast fetch oci://registry.example.com/kernels/llama:v3 -o cache",
+    "precast fetch hf://acme/kernels@v1.0/h200 -o cache",
+)
+
 
 def command(
     reference: Annotated[

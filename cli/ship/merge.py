@@ -14,6 +14,8 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result
 
+EXAMPLES = ("precast merge part1 part2 -o cache",)
+
 
 def command(
     caches: Annotated[list[Path], typer.Argument(help="The folders of the caches.", metavar="CACHE...")],

@@ -17,6 +17,8 @@ from precast.cli.shared.output import checkout, print_message, print_result, siz
 from precast.cli.shared.progress import waiting
 from precast.cli.shared.project import cache_or_project
 
+EXAMPLES = ("precast wheel cache -o dist",)
+
 
 def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the wheel.", metavar="DIST")],

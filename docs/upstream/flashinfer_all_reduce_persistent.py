@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.kernels.authoring import rounding, tensors
-from precast.kernels.authoring.composition.addresses import Multicast, Window
+from precast.kernels.authoring.composition import Multicast, Window
 from precast.kernels.authoring.declare import Problem, kernel
 from precast.loader.contract.format.config import Config
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from precast.kernels.authoring.composition.addresses import Multicast
+from precast.kernels.authoring.composition import Multicast
 from precast.kernels.authoring.declare import Problem, kernel
 from precast.loader.contract.format.config import Config
 

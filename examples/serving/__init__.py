@@ -1,1 +1,1 @@
-"""A small HTTP service that generates tokens: ``python -m serving``, started in ``examples``. See docs/serving.md."""
+"""A small HTTP service that generates tokens: ``python -m serving``, run in ``examples``. See docs/deployment.md."""

@@ -51,7 +51,7 @@ class TrustPolicy(Immutable, kw_only=True):
             identities = fields.items(root, "identities", _identity, most=_MOST, default=())
             since = fields.matching(root, "since", TIME, "a time such as 2026-11-28T09:30:00Z", "")
         except FormatError as error:
-            raise ConfigError(f"{file}: {error}: see the page on signatures") from None
+            raise ConfigError(f"{file}: {error}: see the page on security") from None
         return cls.of(
             pins=pins,
             keys=[file.parent / key for key in keys],

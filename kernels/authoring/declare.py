@@ -7,16 +7,14 @@ from dataclasses import dataclass, field, fields, replace
 from types import EllipsisType, MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from precast.kernels.authoring.composition.part import Part
-from precast.kernels.authoring.composition.ranks import Ranks
+from precast.kernels.authoring.composition import Part, Ranks
 from precast.kernels.authoring.errors import DeclarationError
 from precast.kernels.authoring.module_functions import ATTRIBUTE, PARAMETERS, with_module_functions
 from precast.kernels.authoring.schema import keys_of, name_of
 from precast.kernels.authoring.tile import Tile
 from precast.loader.contract.format.config import Config, Key, suggest
 from precast.loader.contract.format.patterns import NAME, OP_NAME
-from precast.loader.contract.format.target import Target
-from precast.loader.contract.format.target_pattern import TargetPattern
+from precast.loader.contract.format.target import Target, TargetPattern
 from precast.loader.errors import TargetError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from precast.kernels.authoring.adapter import adapt_class, adapt_function, adapt_library
-from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition import Part
 from precast.kernels.authoring.errors import SourceError, UnknownOp
 from precast.kernels.authoring.extras import installing
 from precast.loader.contract.format.artifact import Artifact

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 _SUFFIX = ".dist-info"
 _LIMIT = 1 << 20

@@ -14,7 +14,7 @@ from typing import Any
 
 from precast.loader.errors import CacheError
 from precast.loader.fast_start.installed import locate
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 
 @functools.cache

@@ -10,8 +10,8 @@ import os
 import sys
 
 from precast.loader.errors import LoadError
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.library import load_ffi
+from precast.loader.locks import IMPORT_LOCK
 
 VARIABLE = "PRECAST_FASTCALL"
 _SKIPS = "TVM_FFI_SKIP_DLPACK_C_EXCHANGE_API"  # tvm_ffi honours it, so this replacement of tvm_ffi does, too

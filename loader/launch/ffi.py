@@ -10,8 +10,8 @@ from typing import Any
 
 from precast.loader.contract.abi.tvm_ffi_abi import Text
 from precast.loader.errors import LaunchError, LoadError
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.library import Library, load_ffi
+from precast.loader.locks import IMPORT_LOCK
 
 _DISABLE = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
 

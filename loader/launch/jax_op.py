@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError, LoadError, NoCudaDevice
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
+from precast.loader.locks import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.signature import Argument, Signature

@@ -12,7 +12,7 @@ from precast.loader.contract.format.config import Value, config_text
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import NoCudaDevice, PrecastError, WrongDevice
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 
 if TYPE_CHECKING:
@@ -111,11 +111,6 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.op} {config_text(self.config)} {self.target} {self.signature}>"
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.notebook.card import card_view
-        return card_view(self.op, self.artifact, self.cache, self.doc, self.obstacle or "can be launched")
 
     def _first(self, *args: Any) -> Any:
         """The first call checks that there is a device to launch on; the later ones go straight to the entry."""

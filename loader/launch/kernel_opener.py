@@ -12,11 +12,10 @@ from collections.abc import Callable
 
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.errors import LoadError
-from precast.loader.fork_safe import OnceTable
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.callpath import is_turned_off, missing
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.library import Libraries
+from precast.loader.locks import IMPORT_LOCK, OnceTable
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 

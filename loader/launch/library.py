@@ -19,7 +19,7 @@ from precast.loader.contract.format.index import Runtime
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import LoadError
 from precast.loader.fast_start.installed import locate
-from precast.loader.fork_safe import ForkWaits, OnceTable
+from precast.loader.locks import ForkWaits, OnceTable
 from precast.loader.resolve.cache import Cache
 
 ENTRY = "__tvm_ffi_"

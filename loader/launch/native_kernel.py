@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from precast.loader.contract.format.artifact import Artifact
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
 from precast.loader.launch.library import Library
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.native._callpath import PROGRAM_ENTRY, RESULT_ENTRY, Launcher
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from precast.loader.contract.format.signature import Argument
 from precast.loader.errors import ConfigError
-from precast.loader.fork_safe import ForkSafeLock
 from precast.loader.launch.kernel import Kernel
+from precast.loader.locks import ForkSafeLock
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 _DISPATCH = {"": "CUDA", "cuda": "CUDA", "cpu": "CPU"}

@@ -9,7 +9,7 @@ from dataclasses import field
 from precast.loader.contract.format.target import Capability, Target
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.fast_start.installed import Installed
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.driver import CurrentDriver, Device, NoDriver
 
 Version = tuple[int, int]

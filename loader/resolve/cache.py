@@ -16,8 +16,7 @@ from precast.loader.contract.format.index import INDEX_LIMIT, Index, OpEntry, di
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.errors import CacheError, FormatError, IntegrityError, OpNotFound
 from precast.loader.fast_start.zstandard_backend import zstandard_backend
-from precast.loader.fork_safe import OnceTable
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK, OnceTable
 from precast.loader.regular_file import FLAGS, read_at_most
 
 if TYPE_CHECKING:

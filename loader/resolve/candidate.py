@@ -24,7 +24,6 @@ from precast.loader.contract.format.signature import Signature, outputs_of
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError
-from precast.loader.import_lock import IMPORT_LOCK
 
 
 class CachedOp(Immutable, kw_only=True):
@@ -250,11 +249,6 @@ class Candidate(Immutable):
         artifact = self.artifact
         what = f"{self.source.op.op} {config_text(artifact.config)} for {artifact.target}"
         return f"<Candidate {what}, {artifact.kind} {artifact.key[:12]} in cache {self.cache!r}>"
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.notebook.card import card_view
-        return card_view(self.source.op.op, self.artifact, self.cache, self.source.op.doc)
 
     @property
     def cache(self) -> str:

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from precast.loader.contract.format.config import suggest
 from precast.loader.contract.format.index import Index
 from precast.loader.contract.values import Immutable, replace
-from precast.loader.errors import CacheError
+from precast.loader.errors import CacheError, ConfigError, OpNotFound
 from precast.loader.fast_start.installed import Installed, locate
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.resolve.cache import Cache
+from precast.loader.resolve.candidate import CachedOp
 
 if TYPE_CHECKING:
     from precast.loader.resolve.pins import Pins
@@ -21,6 +23,7 @@ VARIABLE = "PRECAST_CACHE_PATH"
 PIN_VARIABLE = "PRECAST_PIN"
 ORDER_VARIABLE = "PRECAST_CACHES"
 GROUP = "precast.caches"
+_SHOWN = 10  # caches, in an error
 
 
 class DiscoveredCache(Immutable, kw_only=True):
@@ -67,32 +70,6 @@ class Caches(tuple[DiscoveredCache, ...]):
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "no caches"
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.notebook.views import caches_view
-        return caches_view(self)
-
-
-class Ops(tuple[str, ...]):
-    """The ops of some caches, sorted: a tuple of names that a notebook shows with what each cache has of them."""
-
-    _places = Caches()
-
-    @classmethod
-    def of(cls, caches: Caches) -> Ops:
-        """The ops of every cache that could be opened."""
-        ops = cls(sorted({op for discovered in caches if discovered.index for op in discovered.index.ops}))
-        ops._places = caches
-        return ops
-
-    def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[list[str]]]:
-        return tuple, (list(self),)  # a copy for another process is of names alone: open caches stay here
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.notebook.views import ops_view
-        return ops_view(self, self._places)
 
 
 def discover(
@@ -183,3 +160,42 @@ def _open(name: str, path: Path, origin: str, pins: Pins | None) -> DiscoveredCa
     except CacheError as error:
         return DiscoveredCache(name=name, path=path, origin=origin, error=error)
     return DiscoveredCache(name=cache.name, path=path, origin=origin, cache=cache)
+
+
+def sources_of(op: str, caches: Caches) -> tuple[list[CachedOp], tuple[str, ...]]:
+    """The op in every cache that has it, and a note for each cache that cannot be read."""
+    if not isinstance(op, str):
+        raise ConfigError(f"{op!r} is not the name of an op: loader.ops() lists them")
+    sources, errors = [], [discovered.error for discovered in caches if discovered.error]
+    damage: CacheError | None = None
+    for precedence, discovered in enumerate(caches):
+        cache = discovered.cache
+        if cache is not None and op in cache.index.ops:
+            try:
+                sources.append(
+                    CachedOp(
+                        cache=discovered.label,
+                        precedence=precedence,
+                        ordered=discovered.ordered,
+                        index=cache.index,
+                        op=cache.op(op),
+                    )
+                )
+            except CacheError as error:
+                damage = error
+                errors.append(error)
+    if not sources:
+        raise damage or unknown_op(op, caches)
+    return sources, tuple(f"a cache was left out: {error}" for error in errors)
+
+
+def unknown_op(op: str, caches: tuple[DiscoveredCache, ...]) -> OpNotFound:
+    """The error of an op that no cache holds."""
+    names = {name for discovered in caches if discovered.index for name in discovered.index.ops}
+    looked = "".join(f"\n  {discovered}" for discovered in caches[:_SHOWN]) or "\n  none"
+    if len(caches) > _SHOWN:
+        looked += f"\n  and {len(caches) - _SHOWN} more: loader.caches() lists them"
+    return OpNotFound(
+        f"no cache holds op {op!r}{suggest(op, names)}\ncaches looked at:{looked}\n"
+        f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.candidate import CachedOp, Request, Requirements, Verified
 from precast.loader.resolve.choose import (

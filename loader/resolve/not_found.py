@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn
 
-from precast.loader.contract.format.config import suggest
-from precast.loader.errors import NoCudaDevice, OpNotFound, VariantNotFound
+from precast.loader.errors import NoCudaDevice, VariantNotFound
 from precast.loader.resolve.choose import Rejected
-from precast.loader.resolve.discover import VARIABLE, DiscoveredCache
 from precast.loader.resolve.resolution import Resolution, heading, remedy
 
 _NEAREST = 3  # candidates in an error's message; its resolution holds all of them
-_CACHES = 10
 _WIDEST = 300  # characters of a line about a candidate
 
 
@@ -55,15 +52,3 @@ def _message(resolution: Resolution) -> Iterator[str]:
 
 def _cut(line: str) -> str:
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 4]} ..."
-
-
-def unknown_op(op: str, caches: tuple[DiscoveredCache, ...]) -> OpNotFound:
-    """The error of an op that no cache holds."""
-    names = {name for discovered in caches if discovered.index for name in discovered.index.ops}
-    looked = "".join(f"\n  {discovered}" for discovered in caches[:_CACHES]) or "\n  none"
-    if len(caches) > _CACHES:
-        looked += f"\n  and {len(caches) - _CACHES} more: loader.caches() lists them"
-    return OpNotFound(
-        f"no cache holds op {op!r}{suggest(op, names)}\ncaches looked at:{looked}\n"
-        f"Install the cache wheel that has the op, or name its directory in {VARIABLE}"
-    )

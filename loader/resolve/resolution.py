@@ -10,7 +10,7 @@ from precast.loader.contract.format.config import config_text, to_json, value_te
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.assumptions import unmet
 from precast.loader.resolve.candidate import CachedOp, Candidate, Request, Requirements, Verified
@@ -46,13 +46,6 @@ class Resolution(Immutable):
 
     def __repr__(self) -> str:
         return render(self)
-
-    def _repr_html_(self) -> str:
-        with IMPORT_LOCK:
-            from precast.loader.resolve.notebook.views import decision_view
-        missing = "\n".join(advice(self)) if self.chosen is None else ""
-        count = len(self.accepted) + len(self.rejected)
-        return decision_view(heading(self), rows_of(self), count, self.notes, missing)
 
 
 def render(resolution: Resolution) -> str:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.machine import Machine, Version, version
 from precast.loader.resolve.candidate import Candidate, Requirements
 

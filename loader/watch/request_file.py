@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 from precast.loader.contract.diagnostics.requests import FILE_LIMIT, LINE_LIMIT, RequestRecord
 from precast.loader.contract.values import replace
-from precast.loader.fork_safe import ForkSafeLock
+from precast.loader.locks import ForkSafeLock
 from precast.loader.watch.notice import notice
 
 MOST = 10_000

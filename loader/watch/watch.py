@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from precast.loader.contract.format.config import config_text
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import FormatError, OpNotFound, PrecastError, VariantNotFound
-from precast.loader.import_lock import IMPORT_LOCK
 from precast.loader.launch.kernel import Kernel
+from precast.loader.locks import IMPORT_LOCK
 from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import Request

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from precast.kernels.authoring.composition.addresses import Multicast, Window
+from precast.kernels.authoring.composition import Multicast, Window
 from precast.kernels.authoring.declare import Passes
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.signature import Signature
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 
 
 @dataclass(frozen=True, slots=True)

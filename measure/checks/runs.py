@@ -13,9 +13,8 @@ from precast.loader.contract.format.signature import Signature
 from precast.measure.checks.check import Check
 from precast.measure.checks.compare import compare, differing
 from precast.measure.checks.guarded import Guarded, aligned_as_on_gpu, enclose, fill
-from precast.measure.checks.scenarios import Scenario
-from precast.measure.checks.special_values import with_special
-from precast.measure.launching.bound_call import bound
+from precast.measure.checks.scenarios import Scenario, with_special
+from precast.measure.launching.cases import bound
 
 Launch = Callable[..., Any]
 _AROUND = 0xFF  # what stands around the inputs

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from precast.kernels.authoring.composition.ranks import Ranks
+from precast.kernels.authoring.composition import Ranks
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.values import replace as replaced
 from precast.measure.checks.passing import Passing
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 
 _SEEDS = 7919  # between the seeds of two ranks: authors add a little to theirs
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precast.kernels.authoring.declare import Declaration, Problem
-from precast.kernels.authoring.errors import DeclarationError, SourceError
-from precast.kernels.authoring.raised import described
+from precast.kernels.authoring.errors import DeclarationError, SourceError, described
 from precast.loader.contract.format.config import Config
 from precast.measure.checks.check import Check, sizes
 from precast.measure.checks.passing import Passing

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.output import count, print_message, print_result, table
+from precast.cli.shared.output import check_output_file, count, print_message, print_result, table
 from precast.cli.shared.progress import Progress
 from precast.cli.shared.project import cache_or_project
-from precast.cli.shared.values import check_output_file
 from precast.measure.commands.shared import selection
 from precast.measure.commands.shared.project_modules import import_from_project
 from precast.measure.commands.shared.values import check_key_prefix, problem_sizes
@@ -33,6 +32,12 @@ _HEAD = (
     "kernel", "config", "problem", "cold us", "+-", "warm us", "host us", "GB/s", "TFLOP/s", "share", "peer", "ratio",
 )  # fmt: skip
 _NUMBERS = range(3, 10)  # the columns that are aligned to the right
+
+EXAMPLES = (
+    "precast bench cache -o times.json --svg roofline.svg",
+    "precast bench cache --op gemm --where dtype=bf16 --problem m=8,n=4096,k=64",
+    "precast bench cache --json > report.json",
+)
 
 
 def command(

@@ -22,6 +22,8 @@ UNKNOWN = "its parts are in the store of the machine that built it; --store name
 if TYPE_CHECKING:
     from precast.measure.comparison.diff import Difference, InputChange
 
+EXAMPLES = ("precast diff old new",)
+
 
 def command(
     before: Annotated[Path, typer.Argument(help="The folder of the old cache.", metavar="BEFORE")],
@@ -33,9 +35,9 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     from precast.build.cache.contents import CacheContents
-    from precast.build.store.made_of import KeyParts
     from precast.build.store.store import Store
     from precast.measure.comparison.diff import difference, input_changes
+    from precast.measure.comparison.key_parts import KeyParts
 
     if inputs:
         changes = input_changes(CacheContents.open(before), CacheContents.open(after))

@@ -15,6 +15,8 @@ from precast.cli.shared.artifacts import NoSuchArtifact, artifacts_named
 from precast.cli.shared.output import print_message, print_result
 from precast.cli.shared.project import store_folder
 
+EXAMPLES = ("precast export cache 3f2a91c0 -o files",)
+
 
 def command(
     cache: options.Cache,

@@ -13,9 +13,13 @@ from typing import Annotated
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.output import count, print_result, size
+from precast.cli.shared.output import check_output_file, count, print_result, size
 from precast.cli.shared.project import cache_or_project, store_folder
-from precast.cli.shared.values import check_output_file
+
+EXAMPLES = (
+    "precast report cache -o report.html",
+    "precast report cache -o report.html --against old",
+)
 
 
 def command(
@@ -36,7 +40,7 @@ def command(
     from precast.build.cache.contents import CacheContents
     from precast.build.disk.scratch import write_output
     from precast.build.store.store import Store
-    from precast.build.wheel.version import content_time
+    from precast.build.wheel.wheel import content_time
     from precast.measure.bench.report import Report
     from precast.measure.web_report.page import page
     from precast.measure.web_report.page_data import page_data

@@ -19,6 +19,8 @@ from precast.cli.shared.project import requested_with_cache, store_folder, worke
 if TYPE_CHECKING:
     from precast.measure.comparison.reproduce import Reproduction
 
+EXAMPLES = ("precast reproduce manifest.yaml cache --sample 20",)
+
 
 def command(
     paths: options.ManifestsAndCache = None,
@@ -37,8 +39,8 @@ def command(
 ) -> None:
     from precast.build.compile.executor import Local
     from precast.build.gpu.profile import Profiles
-    from precast.build.store.made_of import KeyParts
     from precast.build.store.store import Store
+    from precast.measure.comparison.key_parts import KeyParts
     from precast.measure.comparison.reproduce import reproduce
 
     request = requested_with_cache(paths, None)

@@ -15,6 +15,12 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import print_message, print_result
 
+EXAMPLES = (
+    "precast requests requests.jsonl -o requested.yaml",
+    "precast requests requests.jsonl --only missing -o missing.yaml",
+    "precast requests requests.jsonl --grid",
+)
+
 
 def command(
     files: Annotated[list[Path], typer.Argument(help="Files that PRECAST_REQUESTS named.", metavar="REQUESTS...")],
@@ -34,7 +40,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     from precast.build.plan.request_files import read_request_files
-    from precast.cli.shared.values import check_output_file
+    from precast.cli.shared.output import check_output_file
     from precast.loader.contract.format.patterns import CACHE_NAME
     from precast.loader.contract.format.target import Target
     from precast.measure.requests import entries_of, grid_of, grid_text, manifest_of

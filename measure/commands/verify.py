@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from precast.cli.shared import options
-from precast.cli.shared.output import count, print_message
+from precast.cli.shared.output import check_output_file, count, print_message
 from precast.cli.shared.progress import Progress
 from precast.cli.shared.project import cache_or_project, store_folder
-from precast.cli.shared.values import check_output_file
 from precast.measure.commands.shared import selection
 from precast.measure.commands.shared.project_modules import import_from_project
 from precast.measure.commands.shared.values import check_key_prefix, problem_sizes
@@ -42,6 +41,13 @@ class Sanitizer(str, Enum):
     memcheck = "memcheck"
     racecheck = "racecheck"
     synccheck = "synccheck"
+
+
+EXAMPLES = (
+    "precast verify cache",
+    "precast verify cache --op rmsnorm --record --junit report.xml",
+    "precast verify cache --sanitizer racecheck",
+)
 
 
 def command(

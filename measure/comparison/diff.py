@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precast.build.cache.compare import artifact_facts, differing_facts, runtime_facts
 from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.freshness import INPUTS, read_by_author
-from precast.build.store.made_of import KeyParts, key_changes
+from precast.build.cache.merge import artifact_facts, differing_facts, runtime_facts
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.config import canonical, config_text
 from precast.loader.contract.format.index import digest, key_to_json
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.tuning.measured import Measured
+from precast.measure.comparison.key_parts import KeyParts, key_changes
 
 _COUNTED = ("registers", "shared", "stack", "local")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from precast.build.cache.build_assumptions import asked_by
-from precast.build.cache.compare import differing_facts
 from precast.build.cache.contents import ArtifactId, CacheContents, artifact_ids
+from precast.build.cache.merge import differing_facts
 from precast.build.cache.pack import BuiltArtifact, built_artifacts
 from precast.build.compile.assemble import assemble
 from precast.build.compile.executor import Executor
@@ -24,12 +24,13 @@ from precast.build.link.runtime import RuntimeLibrary, link_runtime
 from precast.build.link.toolchain import PROGRAMS, Toolchain, by_host, find_toolchain
 from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
+from precast.build.store.history import made_of
 from precast.build.store.key import key_parts, variant_key
-from precast.build.store.made_of import KeyParts, key_changes, made_of
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.contract.format.index import digest
 from precast.loader.errors import PrecastError
 from precast.measure.comparison.diff import provenance_changes
+from precast.measure.comparison.key_parts import KeyParts, key_changes
 
 _SHOWN = 5  # changes of an artifact
 

@@ -13,8 +13,7 @@ from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.contract.format import fields
 from precast.loader.contract.format.config import Config
 from precast.loader.errors import FormatError
-from precast.measure.launching.bound_call import bound
-from precast.measure.launching.cases import is_layout
+from precast.measure.launching.cases import bound, is_layout
 from precast.measure.timing import timer
 from precast.measure.timing.ceilings import positive
 

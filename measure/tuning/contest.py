@@ -12,7 +12,7 @@ from typing import Any
 
 from precast.build.measurements.fit import code_digest
 from precast.build.measurements.tuning_file import Sizes, config_json, sizes_of
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.entry import Entry
 from precast.build.plan.manifest import Manifest
 from precast.build.plan.matrix import Matrix, matrix_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from precast.build.cache.build_assumptions import gpus_of
 from precast.loader.contract.format.artifact import Artifact
-from precast.loader.contract.format.config import python_text, to_json
+from precast.loader.contract.format.config import to_json
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.resolve.evidence import CHECK, EMULATION
 
@@ -103,3 +103,16 @@ def _where(entry: Mapping[str, Any]) -> str:
 
 def _texts(value: object) -> Iterable[object]:
     return value if isinstance(value, (list, tuple)) else ()
+
+
+def python_text(value: object) -> str:
+    """A config, or a value, as Python code.
+
+    >>> python_text({"dtype": "bfloat16", "tile": (64, None)})
+    "{'dtype': 'bfloat16', 'tile': [64, None]}"
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name!r}: {python_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(python_text, value)) + "]"
+    return repr(value)

@@ -11,6 +11,8 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result, size
 
+EXAMPLES = ("precast bundle dist/*.whl -o bundle --python 3.12",)
+
 
 def command(
     wheels: Annotated[list[Path], typer.Argument(help="Cache wheels, from 'precast wheel'.", metavar="WHEEL...")],

@@ -13,6 +13,11 @@ import typer
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_result, size
 
+EXAMPLES = (
+    "precast push cache oci://registry.example.com/kernels/llama:v3",
+    "precast push cache hf://acme/kernels@main",
+)
+
 
 def command(
     cache: options.Cache,

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = ("precast sbom cache -o cache.cdx.json",)
+
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The folder of the cache, or its wheel.", metavar="CACHE|WHEEL")],

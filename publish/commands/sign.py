@@ -15,6 +15,11 @@ from precast.cli.shared import options
 from precast.cli.shared.output import print_result
 from precast.loader.errors import ConfigError
 
+EXAMPLES = (
+    "precast sign cache --key key.pem",
+    "precast sign dist/precast_cache_demo-1.0-py3-none-any.whl --keyless",
+)
+
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The folder of the cache, or its wheel.", metavar="CACHE|WHEEL")],

@@ -16,6 +16,11 @@ from precast.cli.shared import options
 from precast.cli.shared.output import print_result
 from precast.loader.errors import ConfigError
 
+EXAMPLES = (
+    "precast verify-signature cache --key key.pub --pin pins.txt",
+    "precast verify-signature cache --trust policy.json",
+)
+
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The folder of the cache, or its wheel.", metavar="CACHE|WHEEL")],

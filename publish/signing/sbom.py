@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from precast.build.errors import OutputError
-from precast.build.wheel.version import content_time
+from precast.build.wheel.wheel import content_time
 from precast.loader.contract.format.index import Index
 from precast.publish.signing.provenance import packages, programs
 from precast.publish.signing.signed import opened

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from precast.build.disk.scratch import write_output
-from precast.build.wheel.version import content_time
-from precast.build.wheel.wheel import wheel_content, zipped
+from precast.build.wheel.wheel import content_time, wheel_content, zipped
 from precast.fetch.trust.bundle import BUNDLE_FILE, encode_bundle, signed_bytes
 from precast.fetch.trust.policy import read_named
 from precast.loader.errors import SignatureError

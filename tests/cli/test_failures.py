@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from precast.build.compile.outcome import Failed
-from precast.cli.shared.failures import by_reason, render
+from precast.cli.shared.builds.display import by_reason, render
 from tests.helpers.variants import variant
 
 TRACE = "\n".join(["Traceback (most recent call last):", *(f"  frame {n}" for n in range(30)), "ValueError: too wide"])

@@ -1,4 +1,4 @@
-"""The image and the pod of docs/companions.md, compared with the code: no builder of images is here."""
+"""The image and the pod of docs/engines.md, compared with the code: no builder of images is here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from precast.attach.library import SHIPPED
 from tests.helpers.pages import blocks
 from tests.helpers.source_tree import ROOT
 
-PAGE = "docs/companions.md"
+PAGE = "docs/engines.md#Other compilers' files"
 VARIABLES = set(re.findall(r"`(PRECAST_[A-Z_]+)`", (ROOT / "docs" / "environment.md").read_text()))
 
 

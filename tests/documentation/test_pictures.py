@@ -118,7 +118,7 @@ def test_the_page_of_figures_begins_with_plots() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{n}.md" for n in ("README", "engines", "performance", "serving"))]
+    "page", ["README.md", *(f"docs/{n}.md" for n in ("README", "engines", "performance", "deployment"))]
 )
 def test_each_picture_of_a_page_has_a_form_for_a_telephone(page: str) -> None:
     """A wide one would be shrunk there until nobody can read it."""

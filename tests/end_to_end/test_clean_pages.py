@@ -33,7 +33,7 @@ EXTRAS = {
     "docs/kernels.md": "torch",
     "docs/native.md": "native",
     "docs/reference/cli.md": "torch,native",
-    "docs/signatures.md": "sign",
+    "docs/security.md": "sign",
     "docs/tuning.md": "torch",
     "docs/verifying.md": "torch,emulate",
     "docs/versions.md": "torch",

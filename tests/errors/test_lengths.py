@@ -11,9 +11,9 @@ from precast.build.plan.manifest import parse_manifest
 from precast.cli.shared.excerpt import error_text
 from precast.loader.errors import VariantNotFound
 from precast.loader.resolve.candidate import Request
-from precast.loader.resolve.discover import DiscoveredCache
+from precast.loader.resolve.discover import DiscoveredCache, unknown_op
 from precast.loader.resolve.judge import resolve
-from precast.loader.resolve.not_found import refuse, unknown_op
+from precast.loader.resolve.not_found import refuse
 from tests.helpers.resolutions import HERE, scale, source
 
 WRONG = sorted((Path(__file__).parents[1] / "build" / "plan" / "wrong").glob("*.yaml"))

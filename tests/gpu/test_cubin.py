@@ -10,7 +10,7 @@ from precast import loader
 from precast.loader import session
 from precast.loader.launch.kernel import Kernel
 from precast.measure.checks.verify import verify
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 from tests.gpu import variants
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,3 +68,9 @@ def command_of(words: Sequence[str]) -> str:
 def beside(page: str) -> Path:
     """The folder that links of a page are relative to."""
     return (ROOT / page).parent
+
+
+def examples(name: str) -> tuple[str, ...]:
+    """The example lines of a command, at the end of its help."""
+    lines: tuple[str, ...] = importlib.import_module(main.module_of(name)).EXAMPLES
+    return lines

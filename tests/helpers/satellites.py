@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
 import pytest
 
 from precast.cli import main
+from tests.helpers.pages import examples
 
 
 def need_command(words: str) -> None:
     """Skip the test where the distribution that has a command is not installed."""
     if not is_installed(words):
-        package = ".".join(main.SATELLITES[words].split(".")[:2])
-        pytest.skip(f"{package.replace('.', '-')}, which has 'precast {words}', is not installed")
+        pytest.skip(_reason(words))
+
+
+def each_example(parts: Mapping[str, slice]) -> Iterator[object]:
+    """Parts of the examples of commands; a test that is skipped for a command that is not installed."""
+    for words, part in parts.items():
+        if is_installed(words):
+            yield from examples(words)[part]
+        else:
+            yield pytest.param("", id=words, marks=pytest.mark.skip(reason=_reason(words)))
+
+
+def _reason(words: str) -> str:
+    distribution = "-".join(main.SATELLITES[words].split(".")[:2])
+    return f"{distribution}, which has 'precast {words}', is not installed"
 
 
 def is_installed(words: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from precast.build.errors import Location
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.entry import KernelRef
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import Plan, make_plan

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader import session
-from precast.loader.fork_safe import ForkWaits, OnceTable
+from precast.loader.locks import ForkWaits, OnceTable
 from precast.loader.machine.machine import Machines
 from precast.loader.resolve.candidate import Request
 from tests.helpers.caches import run_alone

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import make_plan
 from precast.build.plan.request_files import read_request_files

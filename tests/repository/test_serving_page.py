@@ -1,4 +1,4 @@
-"""docs/serving.md has the table that the stored results render to."""
+"""docs/deployment.md has the table that the stored results render to."""
 
 from __future__ import annotations
 

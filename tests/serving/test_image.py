@@ -1,6 +1,6 @@
 """The image's Containerfile: what it names exists, and what it installs is pinned.
 
-That it builds, and that the image starts, needs a builder of images, a network and ten minutes: see docs/serving.md.
+That it builds, and that the image starts, needs a builder of images, a network and ten minutes: see docs/deployment.md.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from precast.attach.builder.start.record import Companions
 from precast.cli.shared import options
 from precast.cli.shared.output import count, print_message
 
+EXAMPLES = ("precast start check cache -- python warmup.py",)
+
 
 def command(
     cache: options.Cache,

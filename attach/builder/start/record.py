@@ -24,6 +24,8 @@ Companions = Annotated[
     typer.Option("--companion", help="Only this companion, such as triton; may be repeated.", metavar="NAME"),
 ]
 
+EXAMPLES = ("precast start record -o cache -- python warmup.py",)
+
 
 def command(
     output: options.OutputCache,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from precast.emulator.lowering.kernel import lower_body
-from precast.emulator.lowering.lowering import Lowering, Unsupported, lowers
+from precast.emulator.lowering.lowering import Lowering, Unsupported, lower_body, lowers
 from precast.emulator.lowering.operands import Target
 from precast.emulator.ptx.module import Function
 from precast.emulator.ptx.reader import split_operands

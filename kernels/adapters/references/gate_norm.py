@@ -7,7 +7,7 @@ from typing import Any
 
 from precast.kernels import configs
 from precast.kernels.authoring import rounding, tensors
-from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition import Part
 from precast.kernels.authoring.declare import Problem
 from precast.loader.contract.format.config import Config
 from precast.loader.contract.format.target import Target

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precast.kernels import configs
-from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition import Part
 from precast.kernels.authoring.declare import Problem, Tolerance
 from precast.kernels.authoring.dtypes import to_torch
 from precast.loader.contract.format.config import Config

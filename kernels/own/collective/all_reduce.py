@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from precast.kernels import configs
 from precast.kernels.authoring import tensors
-from precast.kernels.authoring.composition.ranks import Ranks, addresses
+from precast.kernels.authoring.composition import Ranks, addresses
 from precast.kernels.authoring.declare import Cost, Problem, Tolerance, kernel
 from precast.kernels.authoring.dtypes import bits, to_cutlass
 from precast.kernels.authoring.hints import DType

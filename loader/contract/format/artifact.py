@@ -14,7 +14,7 @@ from precast.loader.contract.format.signature import Signature
 from precast.loader.contract.format.target import Target
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.assumptions import Assumptions

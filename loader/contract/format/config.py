@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from precast.loader.contract.format.patterns import SCALARS
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import ConfigError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -172,19 +172,6 @@ def value_text(value: object) -> str:
         return json.dumps(value)
     except (TypeError, ValueError):
         return str(value)
-
-
-def python_text(value: object) -> str:
-    """A config, or a value, as Python code.
-
-    >>> python_text({"dtype": "bfloat16", "tile": (64, None)})
-    "{'dtype': 'bfloat16', 'tile': [64, None]}"
-    """
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name!r}: {python_text(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(python_text, value)) + "]"
-    return repr(value)
 
 
 class Key(Immutable, kw_only=True):

@@ -16,7 +16,7 @@ from precast.loader.contract.format.config import Key, canonical, config_order, 
 from precast.loader.contract.format.patterns import CACHE_NAME, KEY_TYPE, NAME, OP_NAME, SHA256, SONAME
 from precast.loader.contract.values import Immutable
 from precast.loader.errors import FormatError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.tuning.measured import Measured

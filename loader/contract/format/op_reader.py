@@ -20,7 +20,7 @@ from precast.loader.contract.format.index import (
 )
 from precast.loader.contract.format.rows import Rows, split, split_tuning
 from precast.loader.errors import FormatError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from precast.loader.contract.format.tuning.measured import Measured

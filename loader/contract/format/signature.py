@@ -9,7 +9,7 @@ from typing import Any
 from precast.loader.contract.format import fields
 from precast.loader.contract.values import Immutable, replace
 from precast.loader.errors import ConfigError, FormatError
-from precast.loader.import_lock import IMPORT_LOCK
+from precast.loader.locks import IMPORT_LOCK
 
 KINDS = ("tensor", "scalar", "pointer", "stream", "env_stream", "shape", "tuple", "none", "const")
 Dim = int | str

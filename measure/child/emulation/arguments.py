@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ctypes import c_int64, c_void_p
 from typing import Any
 
-from precast.kernels.authoring.composition.addresses import Multicast, Window
+from precast.kernels.authoring.composition import Multicast, Window
 from precast.loader.contract.abi.dlpack import DEVICES, ManagedTensor, Tensor, dtype_code
 from precast.loader.contract.abi.tvm_ffi_abi import (
     ARRAY,

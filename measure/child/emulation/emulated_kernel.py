@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from precast.emulator import LIMIT, Counts, Emulator, Launch, Memory, Options, Unsupported
-from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast
+from precast.kernels.authoring.composition import MULTICAST, Multicast
 from precast.loader import Kernel
 from precast.loader.contract.format.artifact import Artifact
 from precast.loader.machine.machine import Machine
@@ -16,7 +16,7 @@ from precast.measure.checks.scenarios import Schedule
 from precast.measure.child.emulation.arguments import CallError, tensors_in
 from precast.measure.child.emulation.host_code import STREAM, HostCode
 from precast.measure.child.emulation.ranks_code import of_rank
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 
 
 @dataclass(slots=True)

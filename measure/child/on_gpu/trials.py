@@ -16,8 +16,7 @@ from precast.kernels.authoring.declare import Declaration, Tolerance
 from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.contract.format.config import Config, canonical, to_json
 from precast.measure.checks.compare import compare
-from precast.measure.launching.bound_call import bound
-from precast.measure.launching.cases import Case, filled
+from precast.measure.launching.cases import Case, bound, filled
 from precast.measure.timing import timer
 
 # A declaration's tolerance is for the sizes of its problems; tuned problems may be larger, and so may their rounding

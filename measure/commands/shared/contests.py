@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from precast.cli.shared.output import count, print_message
-from precast.cli.shared.values import check_output_file
+from precast.cli.shared.output import check_output_file, count, print_message
 
 if TYPE_CHECKING:
     from precast.build.plan.manifest import Manifest

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from precast.loader.resolve.cache import Cache
     from precast.measure.annotate import Measurements
 
+EXAMPLES = ("precast tune apply cache times.json",)
+
 
 def command(
     cache: options.Cache,

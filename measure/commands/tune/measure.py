@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from precast.kernels.authoring.declare import Problem
     from precast.measure.tuning.tuner import Round, Tuner
 
+EXAMPLES = ("precast tune measure manifest.yaml --cache cache -o tuning/gemm-h200.json",)
+
 
 def command(
     manifests: selection.Manifests,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from precast.measure.tuning.contest import Contest
     from precast.measure.tuning.model import Model
 
+EXAMPLES = ("precast tune model manifest.yaml --cache cache --gpu B200 -o b200.json",)
+
 
 def command(
     manifests: selection.Manifests,

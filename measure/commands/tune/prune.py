@@ -16,6 +16,11 @@ from precast.cli.shared.output import count, print_result, size
 from precast.measure.commands.shared import selection
 from precast.measure.commands.shared.contests import CacheOption, Selection
 
+EXAMPLES = (
+    "precast tune prune manifest.yaml --cache cache",
+    "precast tune prune manifest.yaml --cache cache --times h200.json --cover",
+)
+
 
 def command(
     manifests: selection.Manifests,

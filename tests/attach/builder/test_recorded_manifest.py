@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from precast.attach.builder.recorded_manifest import manifest_of, read_recorded_manifest
 from precast.attach.recordings.recording import Recorded
 from precast.build.errors import ManifestError
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.manifest import parse_manifest
 from precast.build.plan.plan import make_plan
 from precast.loader.contract.format.config import Key, to_json

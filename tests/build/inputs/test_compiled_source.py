@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from precast.build.disk.memo import Memo
 from precast.build.inputs.closure import Closures, reads_of
 from precast.build.inputs.compiled_source import compiled_source
+from precast.build.inputs.sources import SourceDigests
 from tests.helpers.inputs.project import Project
 
 KERNEL = '''\
@@ -139,3 +141,27 @@ def test_where_code_may_read_sources_a_module_counts_whole(tmp_path: Path, code:
     project.write({file: f"{code}\n{files[file]}"})
     names = Closures.here([project.search]).of([reads_of("kernel:add")]).names
     assert "file:search/kernel.py" in names and "source:search/kernel.py" not in names
+
+
+def test_where_the_package_has_a_module_in_machine_code_a_module_counts_whole(tmp_path: Path) -> None:
+    """No text tells what it reads: its own names need not be in it."""
+    project = Project(tmp_path / "project")
+    project.write({"kernel.py": f"import native\n{KERNEL}", "native.abi3.so": "any bytes"})
+    names = Closures.here([project.search]).of([reads_of("kernel:add")]).names
+    assert "file:search/kernel.py" in names and "source:search/kernel.py" not in names
+
+
+def test_notes_of_parsed_files_change_no_digest(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.write({"kernel.py": KERNEL})
+    memo = Memo(tmp_path / "notes")
+
+    def digests(notes: Memo | None) -> tuple[str, str]:
+        sources = SourceDigests([project.search], notes)
+        return sources.digest("kernel:add"), sources.whole_digest("kernel:add")
+
+    first = digests(None)
+    assert digests(memo) == digests(memo) == first
+    project.write({"kernel.py": edited(KERNEL, NOTHING["the tolerance"]).decode()})
+    compiled, whole = digests(memo)
+    assert compiled == first[0] and whole != first[1] and digests(None) == (compiled, whole)

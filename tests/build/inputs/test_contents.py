@@ -10,8 +10,7 @@ import pytest
 
 from precast.build.disk.memo import Memo
 from precast.build.inputs import contents
-from precast.build.inputs.contents import Contents
-from precast.build.inputs.stamp import is_young, stamp_of
+from precast.build.inputs.contents import Contents, is_young, stamp_of
 
 YEAR = 365 * 24 * 3600 * 10**9
 

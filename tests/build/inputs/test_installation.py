@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ChangedInputError
-from precast.build.inputs import contents, stamp
+from precast.build.inputs import contents
 from precast.build.inputs.contents import Contents, hash_file
 from precast.build.inputs.installation import Installation
 from tests.helpers.inputs.project import Project
@@ -62,7 +62,7 @@ def test_an_edit_in_place_counts_and_its_undoing_too(
     project: Project, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the time and the size are what they were, and what was found before is kept."""
-    monkeypatch.setattr(stamp, "_YOUNG", 0)  # so that the memo keeps even this
+    monkeypatch.setattr(contents, "_YOUNG", 0)  # so that the memo keeps even this
     path = project.site / name
     path.touch()
     before, text = answer(project), path.read_text()
@@ -80,7 +80,7 @@ def test_an_edit_in_place_counts_and_its_undoing_too(
 
 def test_a_kept_answer_is_used(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is hashed that is as it was."""
-    monkeypatch.setattr(stamp, "_YOUNG", 0)
+    monkeypatch.setattr(contents, "_YOUNG", 0)
     before = answer(project)
     monkeypatch.setattr("precast.build.inputs.installation.hash_file", lambda path: pytest.fail("hashed again"))
     assert answer(project) == before
@@ -113,7 +113,7 @@ def test_a_distribution_that_another_hides_owns_nothing(project: Project) -> Non
 def test_large_files_are_hashed_once_and_small_ones_always(
     tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamp, "_YOUNG", 0)
+    monkeypatch.setattr(contents, "_YOUNG", 0)
     hashed = hashes(monkeypatch, "contents")
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"1")

@@ -19,8 +19,7 @@ from precast.build.inputs.closure import Closures, reads_of
 from precast.build.ipc import child_process
 from precast.build.ipc.child_process import ChildLost, ChildProcess
 from precast.build.ipc.environment import child_environment
-from precast.build.ipc.message import Message
-from precast.build.ipc.timed_pipe import ready
+from precast.build.ipc.message import Message, ready
 from precast.loader.contract.format.target import Target
 
 SM90A = Target.parse("sm_90a")

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from precast.build.ipc.timed_pipe import TimedPipe
+from precast.build.ipc.message import TimedPipe
 
 
 @pytest.fixture

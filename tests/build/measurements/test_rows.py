@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precast.build.measurements.rows import joined
+from precast.build.measurements.join import joined
 from precast.loader.contract.format.target import Capability
 from precast.loader.contract.format.tuning.measured import Measured
 from precast.loader.contract.format.tuning.tiling import Tiling

@@ -12,7 +12,7 @@ import pytest
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, ManifestError
 from precast.build.plan import describer, description_cache
-from precast.build.plan.description import Description
+from precast.build.plan.describer import Description
 from precast.build.plan.entry import KernelRef
 from precast.build.plan.plan import Plan
 from precast.build.plan.planner import plan_of, read_manifests

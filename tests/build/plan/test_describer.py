@@ -13,8 +13,7 @@ import pytest
 from precast.build.disk.memo import Memo
 from precast.build.errors import DescribeError, Location, ManifestError
 from precast.build.inputs.closure import Closure, Closures, Reads
-from precast.build.plan.describer import Describer, describing
-from precast.build.plan.description import Description, NotDescribed
+from precast.build.plan.describer import Describer, Description, NotDescribed, describing
 from precast.build.plan.entry import KernelRef
 from precast.build.plan.planner import plan_of_files
 from precast.build.plan.variant import Variant

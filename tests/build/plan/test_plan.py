@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precast.build.errors import ManifestError
-from precast.build.plan.description import Described, Description
+from precast.build.plan.describer import Described, Description
 from precast.build.plan.entry import KernelRef
 from precast.build.plan.manifest import Manifest, parse_manifest
 from precast.build.plan.matrix import matrix_of

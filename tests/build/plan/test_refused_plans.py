@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ManifestError
-from precast.build.plan.description import Description, NotDescribed
+from precast.build.plan.describer import Description, NotDescribed
 from precast.build.plan.entry import KernelRef
 from precast.build.plan.manifest import read_manifest
 from precast.build.plan.plan import make_plan

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ManifestError
-from precast.build.project.project import parse_project, read_project
-from precast.build.project.search import find_project
+from precast.build.project.project import find_project, parse_project, read_project
 
 FILE = Path("precast.toml")
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from precast.cli import main
-from precast.cli.shared.examples import EXAMPLES
 from precast.loader.resolve.cache import Cache
 from tests.helpers.caches import Native, demo
 from tests.helpers.forks.forked_process import run
 from tests.helpers.packed_caches import Built
-from tests.helpers.satellites import need_command
+from tests.helpers.pages import examples
+from tests.helpers.satellites import each_example, installed_commands
 
 MANIFEST = """version: 1
 name: demo
@@ -52,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", [line for name, part in RUN.items() for line in EXAMPLES[name][part]])
+@pytest.mark.parametrize("line", each_example(RUN))
 def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
     key = Cache(folder / "cache").op("twice").artifacts[0].key
     line = line.replace("3f2a91c0", key[:8]).replace("show cache rmsnorm", "show cache scale")
@@ -60,7 +59,6 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
         line = line.replace("-o cache", "-o merged")
     words, to, _ = line.partition(" > ")
     program, name, *rest = shlex.split(words)
-    need_command(name)
     env = os.environ | {"PRECAST_STORE": str(folder / "store")}
     done = run([name, *rest], env, folder)
     assert program == "precast" and "Traceback" not in done.stderr
@@ -70,5 +68,4 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
 
 
 def test_every_help_ends_with_one_to_three_examples() -> None:
-    assert set(EXAMPLES) == set(main.commands())
-    assert all(1 <= len(lines) <= 3 for lines in EXAMPLES.values())
+    assert all(1 <= len(examples(name)) <= 3 for name in installed_commands())

@@ -13,7 +13,7 @@ import pytest
 from precast import loader
 from precast.loader.contract.format.config import to_json
 from precast.loader.resolve.candidate import Request
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 from precast.native.frozen_table import freeze, write_table
 from precast.native.libprecast import write_library
 from tests.gpu import variants

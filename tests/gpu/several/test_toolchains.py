@@ -22,7 +22,7 @@ from precast.kernels.authoring.registry import find, load
 from precast.loader.resolve.candidate import Candidate, Request
 from precast.loader.session import Session
 from precast.measure.checks.verify import verify
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 
 pytestmark = pytest.mark.gpu
 FOLDERS = [Path(one) for one in os.environ.get("PRECAST_CACHE_PATH", "").split(":") if one]

@@ -27,7 +27,7 @@ from precast.build.plan.plan import Plan
 from precast.build.plan.variant import Variant
 from precast.build.rehearsal.derive import derive
 from precast.build.store.store import Store
-from precast.build.wheel.version import given_version
+from precast.build.wheel.wheel import given_version
 from precast.cli.shared.artifacts import artifacts_named
 from precast.emulator import Launch, emulate
 from precast.emulator.interpreter_library import compile_library

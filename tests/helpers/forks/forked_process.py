@@ -188,12 +188,17 @@ def _shadows(path: str) -> bool:
     return any(Path(path, name).exists() for top in _IMPORTED for name in (top, f"{top}.py"))
 
 
+class _Server(subprocess.Popen[bytes]):
+    def __del__(self) -> None:
+        """No warning: a server outlives the process that started it, since others use it, too."""
+
+
 def _start_server(path: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
     _servers[:] = [server for server in _servers if server.poll() is None]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(64)
-        server = subprocess.Popen(
+        server = _Server(
             [sys.executable, str(_SERVER), str(listener.fileno()), *arguments],
             env=environment,
             pass_fds=(listener.fileno(),),

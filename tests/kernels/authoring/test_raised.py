@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precast.kernels.authoring.raised import described
+from precast.kernels.authoring.errors import described
 from precast.loader.contract.format.target import Target
 from precast.loader.errors import TargetError
 

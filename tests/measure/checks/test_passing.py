@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from precast.kernels.authoring.composition.addresses import MULTICAST, Multicast, Window
+from precast.kernels.authoring.composition import MULTICAST, Multicast, Window
 from precast.kernels.authoring.declare import Declaration
 from precast.measure.checks.passing import Passing
 from precast.measure.checks.verify import verify

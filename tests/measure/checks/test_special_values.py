@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from precast.kernels.authoring.declare import SPECIAL_VALUES
-from precast.measure.checks.special_values import with_special
+from precast.measure.checks.scenarios import with_special
 
 TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from precast.kernels.authoring.composition.ranks import Ranks, addresses
+from precast.kernels.authoring.composition import Ranks, addresses
 from precast.kernels.authoring.declare import Declaration, Problem
 from precast.kernels.authoring.errors import DeclarationError
 from precast.loader.contract.format.config import Config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from precast.loader.contract.format.signature import Argument, Signature
-from precast.measure.launching.bound_call import bound
+from precast.measure.launching.cases import bound
 
 
 def signature_of(*arguments: Argument) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precast.kernels.authoring.composition.part import Part
+from precast.kernels.authoring.composition import Part
 from precast.kernels.authoring.declare import kernel
 from precast.loader import session
 from precast.loader.contract.format.assumptions import Assumptions

@@ -10,7 +10,7 @@ import pytest
 
 from precast.build.cache.contents import CacheContents
 from precast.build.store.store import Store, compressed
-from precast.build.wheel.host_filter import for_host
+from precast.build.wheel.wheel import for_host
 from precast.kernels.authoring.declare import Declaration
 from precast.loader.resolve.cache import Cache
 from precast.measure.launching.cases import LeftOut, Selected

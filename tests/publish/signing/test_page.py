@@ -1,4 +1,4 @@
-"""The page on signatures: its commands are run, its policy is read, and its attacks have tests."""
+"""Signatures on the page on security: the commands are run, the policy is read, and the attacks have tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.helpers.packed_caches import Built
 from tests.helpers.pages import blocks
 from tests.helpers.signatures.signed import key_pair
 
-PAGE = "docs/signatures.md"
+PAGE = "docs/security.md"
 
 
 @pytest.mark.slow

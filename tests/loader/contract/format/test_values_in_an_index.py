@@ -17,7 +17,7 @@ from precast.loader.contract.format.index import Index, OpIndex, Runtime
 from precast.loader.contract.format.op_reader import OpReader
 from precast.loader.contract.format.rows import Rows, split
 from precast.loader.contract.format.signature import Argument, Signature, Symbol
-from precast.loader.contract.format.target_pattern import TargetPattern
+from precast.loader.contract.format.target import TargetPattern
 from precast.loader.errors import CacheError, ConfigError, FormatError, TargetError
 from tests.helpers.caches import HOST, SCALE_KEYS, reader_of
 from tests.helpers.resolutions import BLOB, scale

@@ -1,9 +1,86 @@
-"""What a kernel is passed in place of its tensors: memory of several GPUs at one address, a part of a larger tensor."""
+"""Composition: what an author states about ops that are launched together, and about the parts of one function.
+
+``Ranks`` is for ops that several GPUs launch together, ``Part`` for one object of a function that compiles several, and
+``Multicast`` and ``Window`` for memory that is passed in place of a tensor.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from precast.loader.contract.format.config import Config
+
+Exchanged = Callable[[Config, int, Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """How many ranks launch an op together, and what each of them is passed that depends on the others.
+
+    ``inputs`` of their declaration makes what one rank has of its own, once for each rank; ``reference`` gets
+    a list for each argument, with a value for each rank, and returns such lists.
+
+    >>> def exchanged(config: Config, rank: int, owned: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    ...     return {"rank": rank, "peers": addresses(owned, "x")}
+    >>> Ranks(count=lambda config: config["world"], exchanged=exchanged).count({"world": 2})
+    2
+
+    Parameters
+    ----------
+    count
+        The number of ranks of a config.
+    exchanged
+        The arguments of a rank beside its own, from what all ranks own: tables of addresses, its number.
+    """
+
+    count: Callable[[Config], int]
+    exchanged: Exchanged
+
+
+def addresses(owned: Sequence[Mapping[str, Any]], name: str) -> Any:
+    """A table of where each rank has one of its tensors, on their device, as int64.
+
+    >>> import torch
+    >>> x = torch.zeros(3)
+    >>> addresses([{"x": x}, {"x": x}], "x").tolist() == [x.data_ptr()] * 2
+    True
+    """
+    import torch
+
+    tensors = [arguments[name] for arguments in owned]
+    return torch.tensor([t.data_ptr() for t in tensors], dtype=torch.int64, device=tensors[0].device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What is declared of one part, as of a kernel of its own.
+
+    A function of a part's name, a config and a target makes it, since the parts of one launch meet in memory whose
+    order is theirs, and may be another on another target.
+
+    >>> half = Part(
+    ...     problems=[{"n": 4}],
+    ...     inputs=lambda config, problem, *, device, seed: {"x": [1.0] * problem["n"], "out": [0.0] * problem["n"]},
+    ...     outputs=("out",),
+    ...     reference=lambda config, inputs: {"out": [x / 2 for x in inputs["x"]]},
+    ... )
+    >>> half.reference({}, half.inputs({}, {"n": 2}, device="cpu", seed=0))
+    {'out': [0.5, 0.5]}
+    """
+
+    problems: Sequence[Mapping[str, int]]
+    inputs: Callable[..., dict[str, Any]]
+    outputs: tuple[str, ...]
+    reference: Callable[[Config, Mapping[str, Any]], dict[str, Any]]
+    in_place: tuple[str, ...] = ()
+    workspace: tuple[str, ...] = ()
+    tolerance: Callable[[Config], Any] | None = None
+    special_values: tuple[str, ...] = ()
+    deterministic: bool = True
+    passes: Callable[[Config, Mapping[str, Any]], Any] | None = None
+
 
 MULTICAST = 1 << 58
 """Added to the address of the first copy, it is the address of all in an emulation: nothing else is there."""

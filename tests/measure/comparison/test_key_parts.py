@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from precast.build.cache.contents import CacheContents
 from precast.build.inputs.inputs import NO_INPUTS, Inputs
+from precast.build.store.history import made_of, note_parts
 from precast.build.store.key import artifact_key
-from precast.build.store.made_of import KeyParts, key_changes, made_of, note_parts
 from precast.build.store.record import Record
 from precast.build.store.store import Store
 from precast.loader.contract.values import replace as changed
+from precast.measure.comparison.diff import difference
+from precast.measure.comparison.key_parts import KeyParts, key_changes
 from tests.helpers.caches import Native, demo
 
 ONE, OTHER = "0" * 64, "1" * 64
@@ -47,7 +47,6 @@ def test_the_parts_of_an_artifacts_key(tmp_path: Path) -> None:
 
 
 def test_a_difference_of_two_caches_names_the_part(tmp_path: Path) -> None:
-    difference = pytest.importorskip("precast.measure.comparison.diff").difference
     store, native = Store(tmp_path / "store"), Native(tmp_path)
     caches = []
     for name, key, source in (("before", ONE, "aa"), ("after", OTHER, "bb")):

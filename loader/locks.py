@@ -6,6 +6,8 @@ import os
 import threading
 import weakref
 
+from precast.loader.errors import LoadError
+
 TYPE_CHECKING = False  # typing's own would import typing, which takes longer than this
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -99,3 +101,25 @@ def _free_all() -> None:
 
 
 os.register_at_fork(after_in_child=_free_all)
+
+
+class _ImportLock(ForkWaits):
+    """The lock; it also explains the error of a native module that does not load in a sub-interpreter."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        super().__exit__(kind, error, trace)
+        if isinstance(error, ImportError) and "subinterpreter" in str(error):
+            raise LoadError(f"kernels are launched from the main interpreter only ({error}): call from there") from None
+
+
+IMPORT_LOCK = _ImportLock()
+"""Held by code that imports late.
+
+A forked child has no other threads of its parent, but it has the locks of the modules that they were importing: a child
+that needs such a module would wait forever. So a fork waits for this lock.
+"""
+"""Held by code that imports late.
+
+A forked child has no other threads of its parent, but it has the locks of the modules that they were importing: a child
+that needs such a module would wait forever. So a fork waits for this lock.
+"""

@@ -1,1 +1,0 @@
-"""Places for registers, so that those whose values are not needed at the same time share one."""
