@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 
 import pytest
@@ -17,13 +17,15 @@ def need_command(words: str) -> None:
         pytest.skip(_reason(words))
 
 
-def each_example(parts: Mapping[str, slice]) -> Iterator[object]:
+def each_example(parts: Mapping[str, slice]) -> list[object]:
     """Parts of the examples of commands; a test that is skipped for a command that is not installed."""
+    each: list[object] = []
     for words, part in parts.items():
         if is_installed(words):
-            yield from examples(words)[part]
+            each += examples(words)[part]
         else:
-            yield pytest.param("", id=words, marks=pytest.mark.skip(reason=_reason(words)))
+            each.append(pytest.param("", id=words, marks=pytest.mark.skip(reason=_reason(words))))
+    return each
 
 
 def _reason(words: str) -> str:
