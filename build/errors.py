@@ -183,9 +183,10 @@ class UndeclaredInput(PrecastError, FileNotFoundError):
         return cls._of(at, f"reads the variable {name}", f"variables: [{name}]")
 
     @classmethod
-    def of_module(cls, name: str, path: str) -> UndeclaredInput:
-        """The error for a module that no import statement names."""
-        return cls._of(f"the module {name}", "is imported by a computed name", f"files: [{path}]")
+    def of_module(cls, name: str, path: str, distribution: str | None) -> UndeclaredInput:
+        """The error for a module that no import statement names, of an installed distribution or of none."""
+        declaration = f"packages: [{distribution}]" if distribution else f"files: [{path}]"
+        return cls._of(f"the module {name}", "is imported by a computed name", declaration)
 
     @classmethod
     def of_network(cls, at: str) -> UndeclaredInput:

@@ -34,6 +34,8 @@ from precast.loader.errors import FormatError, PrecastError
 
 _STOPPED_SECONDS = 5.0
 _ENDED = "the process of its module was ended"
+USED = "used"
+"""In a reply: a variant left files, which could reach the next one, so that this needs another process."""
 
 
 class Work(Protocol):
@@ -47,6 +49,9 @@ class Work(Protocol):
 
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""
+
+    def written(self) -> frozenset[tuple[str, int]]:
+        """The files that processes of this module can write and read."""
 
 
 class ProcessLost(PrecastError):
@@ -124,6 +129,7 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
     loaded = False
     served: set[object] = set()
     sources: Sequence[str] = ()  # of the last variant
+    before: frozenset[tuple[str, int]] = frozenset()
     while (request := Message.read(requests)) is not None:
         if not loaded:
             try:
@@ -131,6 +137,10 @@ def _serve(requests: BinaryIO, replies: int, work: Work) -> None:
             except (Exception, SystemExit) as error:
                 _write(replies, failure(explained(error), imported=False, **missing_module(error)))
                 break
+            before = work.written()
+        elif work.written() != before:
+            _write(replies, Message({USED: True}))
+            break
         loaded = True
         work.hold_sources(sources)
         first = request.header.get("source") not in served  # of its function, in this process

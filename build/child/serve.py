@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -112,11 +113,16 @@ def _send(replies: BinaryIO, reply: Message) -> None:
 
 class _Pipes:
     """The pipes of the protocol. A module may close every descriptor while it is imported: then they are opened again,
-    by the paths of the parent's ends."""
+    by the paths of the parent's ends. A closed process may not open these: a copy of it keeps the pipes instead."""
 
     def __init__(self, requests: BinaryIO, replies: BinaryIO, paths: Sequence[str]) -> None:
         self._pipes, self._paths = [requests, replies], paths
         self._are = [_identity(pipe) for pipe in self._pipes]
+        try:
+            os.close(os.open(paths[1], os.O_WRONLY | os.O_CLOEXEC))
+        except OSError:
+            keeper = _keeper()
+            self._paths = [f"/proc/{keeper}/fd/{pipe.fileno()}" for pipe in self._pipes]
 
     def restored(self) -> tuple[BinaryIO, BinaryIO]:
         """The pipe of requests and that of replies."""
@@ -128,6 +134,17 @@ class _Pipes:
         return self._pipes[0], self._pipes[1]
 
     _lost: ClassVar[list[BinaryIO]] = []  # kept: at their end, their numbers would be closed, which are others' by now
+
+
+def _keeper() -> int:
+    """The number of a copy of this process that waits, and ends with it."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        end_with_parent(parent)
+        while True:
+            signal.pause()
+    return pid
 
 
 def _identity(pipe: BinaryIO) -> tuple[int, int] | None:

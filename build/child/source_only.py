@@ -3,10 +3,12 @@
 Python identifies byte code by the time and size of its source. A generated file that is rewritten with the same time
 and size would run the old code, while the key covers the new content. What several variants import is compiled once by
 the process that they are forked from, and used where the source that is read has the same bytes.
+Byte code of installed packages that has a digest of its source is compared with that, even if it says that nobody need.
 """
 
 from __future__ import annotations
 
+import _imp
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
@@ -39,6 +41,7 @@ class SourceOnly:
 
     def install(self) -> SourceOnly:
         """From now on, byte code is neither read nor written for such modules."""
+        _imp.check_hash_based_pycs = "always"
         path_stats, source_to_code = SourceFileLoader.path_stats, SourceFileLoader.source_to_code
 
         def stats(loader: SourceFileLoader, path: Any) -> Any:

@@ -19,7 +19,7 @@ from precast.build.child.compiler.capture import Catcher
 from precast.build.child.compiler.export_only import compile_for_export_only
 from precast.build.child.compiler.select_objects import Refused
 from precast.build.child.leading_imports import Step, common, of_function, of_module, run
-from precast.build.child.module_process import ModuleProcess, ProcessLost
+from precast.build.child.module_process import USED, ModuleProcess, ProcessLost
 from precast.build.child.requests import Requests
 from precast.build.child.serve import Answer, failure, missing_module, refusal, serve
 from precast.build.child.source_only import SourceOnly
@@ -102,6 +102,9 @@ class _Modules:
         except ProcessLost as error:
             return refusal(error)
         header = dict(reply.header)
+        if header.get(USED):
+            process.end()
+            return self._reply(key, request, source, leading)
         if header.pop("imported", True):
             self._processes[key] = process
             self._leading.append(leading)
@@ -183,6 +186,10 @@ class _Work:
     def hold_sources(self, files: Sequence[str]) -> None:
         """Compile what the processes of earlier variants have compiled from source."""
         self._sources.hold(files)
+
+    def written(self) -> frozenset[tuple[str, int]]:
+        """The files that processes of this module can write and read."""
+        return self._world.written()
 
     def compile(self, request: Mapping[str, Any]) -> Message:
         """Compile a variant."""

@@ -92,7 +92,8 @@ class Worker(ChildProcess):
                 header["inputs"] = self._closures.inputs(closure, copies).to_json()
             elif isinstance(name := header.get("missing"), str):
                 for file in self._closures.sources.find(name)[-1:]:
-                    raise UndeclaredInput.of_module(name, str(file))
+                    owner = self._closures.answers.installation.owner(str(file))
+                    raise UndeclaredInput.of_module(name, str(file), owner)
         except PrecastError as error:
             return Message({**header, "error": str(error), "code": error.code})
         return Message(header, reply.parts)

@@ -30,6 +30,7 @@ from precast.loader.errors import PrecastError
 _COMPILER = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 _STAND_INS = ("torch",)  # precast's own tensors without memory use it; it counts where a kernel's modules import it
 _ROOMS = ("attach", "build", "cli", "emulator", "fetch", "kernels", "loader", "manifests", "measure", "native")
+_DISTRIBUTIONS = frozenset({"precast", "precast-publish", *(f"precast-{room}" for room in _ROOMS)})  # precast's own
 _OWN = tuple(os.path.realpath(Path(__file__).parents[2] / room) for room in _ROOMS)
 _NAMING = ("$ref", "$enum", "$dataclass", "$namedtuple")  # forms of a key that name a module
 
@@ -43,6 +44,8 @@ class Closure:
     declared: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     installed: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+    """What is installed for precast's own code alone, and is not an input."""
 
     @property
     def digest(self) -> str:
@@ -51,7 +54,7 @@ class Closure:
 
     def to_json(self) -> dict[str, Any]:
         """The closure as the settings of a child process."""
-        fields = ("sources", "declared", "programs", "installed")
+        fields = ("sources", "declared", "programs", "installed", "stand_ins")
         return {name: list(getattr(self, name)) for name in fields}
 
 
@@ -139,9 +142,9 @@ class Closures:
         declared = tuple(dict.fromkeys(name for each in reads for name in each.declared))
         files, owners, checked = self._reached(reads)
         required = installation.with_required([*_COMPILER, *owners, *_of_kind(declared, "distribution")])
-        counted = [name for name in required if not name.startswith("precast")]
-        own_metadata = [name for name in installation.names() if name.startswith("precast")]  # its entry points
-        present = {*counted, *own_metadata, *installation.with_required(_STAND_INS)}
+        counted = [name for name in required if name not in _DISTRIBUTIONS]
+        own_metadata = [name for name in installation.names() if name in _DISTRIBUTIONS]  # its entry points
+        stand_ins = set(installation.with_required(_STAND_INS)) - {*counted}
         files = {file for file in files if roots.place(file)[0] != PYTHON}  # the interpreter is an input as a whole
         own = {file for file in files if not _is_of_precast(file) and installation.owner(file) is None}
         own |= set(_metadata(own, [*roots.search, *roots.path], installation))
@@ -154,10 +157,11 @@ class Closures:
         paths = (roots.path_of(name) for name in _of_kind(declared, "file", "folder"))
         return Closure(
             names=tuple(sorted(names)),
-            sources=tuple(sorted(own)),
+            sources=tuple(sorted({*own, *(link for file in own for link in self.sources.links(file))})),
             declared=tuple(filter(None, paths)),
             programs=tuple(p for name in _of_kind(declared, "program") for p in self.answers.program_paths(name)),
-            installed=tuple(path for name in sorted(present) for path in installation.paths(name)),
+            installed=_paths_of(installation, {*counted, *own_metadata}),
+            stand_ins=_paths_of(installation, stand_ins),
         )
 
     def _reached(self, reads: Sequence[Reads]) -> tuple[set[str], set[str], set[str]]:
@@ -183,6 +187,10 @@ class Closures:
         starts = [file for file in files if ends and file.endswith(ends)]
         unlisted = [Path(start).parent for start in starts if self.answers.installation.owner(start) is None]
         return {str(path) for folder in unlisted for path in folder.rglob("*.py")}
+
+
+def _paths_of(installation: Installation, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(path for name in sorted(names) for path in installation.paths(name))
 
 
 def _metadata(files: Iterable[str], folders: Iterable[str], installation: Installation) -> Iterator[str]:

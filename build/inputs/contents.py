@@ -63,8 +63,8 @@ class Contents:
                 name = os.path.relpath(file, path)
                 if os.path.islink(file):
                     rows.append(f"{name} -> {os.readlink(file)}")
-                elif not os.path.isdir(file):
-                    rows.append(f"{name} {_is_program(file)} {self.read(file).digest}")
+                elif (digest := self.read(file).digest) is not None:  # a socket is not there for a compilation
+                    rows.append(f"{name} {_is_program(file)} {digest}")
         return hashlib.sha256("\0".join(rows).encode(errors="surrogateescape")).hexdigest()
 
     def _take(self, path: str, installed: bool) -> Content:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 INFO = ".dist-info"
 _TOP = re.compile(r"^([^/\n]*?)(?:/|,[^,\n]*,[^,\n]*$)", re.MULTILINE)
-_COUNTED = ("METADATA", "entry_points.txt")  # in a metadata folder; the others describe how it was installed
+COUNTED = ("METADATA", "entry_points.txt")
+"""The files of a metadata folder that count; the others describe how it was installed."""
 
 
 class Distribution(NamedTuple):
@@ -89,8 +90,8 @@ def header_of(metadata: str) -> str:
 
 
 def counts(file: str) -> bool:
-    """Whether a file can change what is compiled: not byte code, nor a record of the installation."""
-    if file.endswith(".pyc") or file.startswith(("..", "/")):
+    """Whether a file can change what is compiled: not the byte code of a source, nor a record of the installation."""
+    if "__pycache__/" in file or file.startswith(("..", "/")):
         return False
     folder, slash, name = file.partition("/")
-    return not slash or not folder.endswith(INFO) or name in _COUNTED
+    return not slash or not folder.endswith(INFO) or name in COUNTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -13,14 +14,17 @@ from precast.build import interpreter
 from precast.build.disk.memo import Memo
 from precast.build.inputs.compiled_source import compiled_source
 from precast.build.inputs.contents import Contents, changed, stamp_of
+from precast.build.inputs.import_statements import imports_of
 from precast.build.inputs.inputs import Inputs, parse_names
 from precast.build.inputs.installation import Installation
 from precast.build.inputs.roots import Roots
+from precast.build.inputs.sources import SourceDigests
 from precast.loader.contract.format.config import canonical
 
 _READ_AGAIN = ("file", "folder", "program", "source")
 _USUAL_STARTUP = ("_virtualenv.pth", "distutils-precedence.pth")
-_STARTUP_MODULES = ("sitecustomize.py", "usercustomize.py")  # Python runs them before anything else
+_OF_FOLDERS = ("__editable__", "nvidia_cutlass_dsl", "precast", "_precast")  # they add folders to Python's path
+_STARTUP_MODULES = ("sitecustomize", "usercustomize")  # Python runs them before anything else
 
 
 class InputAnswers:
@@ -153,18 +157,26 @@ class InputAnswers:
         return " ".join(filter(None, (interpreter.VERSION, self._startup())))
 
     def _startup(self) -> str:
-        """The code that Python runs when it starts and that no distribution owns."""
-        rows: list[object] = []
-        for folder in self.roots.path:
-            files = [os.path.join(folder, name) for name in _STARTUP_MODULES]
-            rows += [self._read(file) for file in files if os.path.isfile(file)]
+        """The code that Python runs when it starts, with the modules that it imports."""
+        modules, lines, owners = list(_STARTUP_MODULES), list[str](), set[str]()
         for folder in self.roots.sites:
-            names = sorted(n for n in os.listdir(folder) if n.endswith(".pth")) if os.path.isdir(folder) else ()
-            for name in names:
+            for name in sorted(n for n in os.listdir(folder) if n.endswith(".pth")) if os.path.isdir(folder) else ():
                 path = os.path.join(folder, name)
-                if name not in _USUAL_STARTUP and self.installation.owner(path) is None and os.path.isfile(path):
-                    text = Path(path).read_text(errors="replace")
-                    rows += [line for line in text.splitlines() if line.startswith(("import ", "import\t"))]
+                if name in _USUAL_STARTUP or name.startswith(_OF_FOLDERS) or not os.path.isfile(path):
+                    continue
+                text = Path(path).read_text(errors="replace")
+                if code := [line for line in text.splitlines() if line.startswith(("import ", "import\t"))]:
+                    lines += code
+                    owners.update(filter(None, [self.installation.owner(path)]))
+                    modules += [base for line in code for _, base, _ in imports_of(line.encode())]
+        rows: list[object] = [*lines]
+        sources = SourceDigests([], self._memo)
+        for module in dict.fromkeys(modules):
+            if module in sys.stdlib_module_names or not sources.find(module):
+                continue
+            rows += [self._read(str(file)) for file in sources.reached(module)]
+            owners.update(sources.distributions(module))
+        rows += [self.answer(f"distribution:{name}") for name in sorted(owners)]
         return f"startup {_digest(rows)[:16]}" if rows else ""
 
     def _read(self, path: str) -> str | None:

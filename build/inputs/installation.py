@@ -14,7 +14,7 @@ from typing import Any
 from precast.build.disk.memo import Memo, memo_key
 from precast.build.inputs.contents import Stamp, hash_file, is_young, stamp_of
 from precast.build.inputs.file_lists import (
-    INFO,
+    COUNTED,
     Distribution,
     counts,
     distributions_in,
@@ -93,12 +93,17 @@ class Installation:
         return tuple(sorted({name for name, _ in done}))
 
     def paths(self, name: str) -> tuple[str, ...]:
-        """The files and folders of a distribution in the folder that it is installed into."""
+        """The files and folders of a distribution in the folder that it is installed into. Its metadata are those files
+        only that count: installers differ in the list of its files, for example."""
         info = self._installed().get(name)
         if info is None:
             return ()
-        tops = [top for top, infos in self._tops[info.folder].items() if info in infos and top not in _NO_TOPS]
-        return tuple(os.path.join(info.folder, top) for top in sorted({*tops, info.name}))
+        files = [os.path.join(info.name, file) for file in COUNTED]
+        return tuple(os.path.join(info.folder, part) for part in (*self._own_tops(info), *files))
+
+    def _own_tops(self, info: Distribution) -> list[str]:
+        tops = self._tops[info.folder].items()
+        return sorted(top for top, infos in tops if info in infos and top not in _NO_TOPS and top != info.name)
 
     def metadata_file(self, name: str) -> str:
         """The list of a distribution's files, which an installer writes last."""
@@ -156,14 +161,12 @@ class Installation:
     def _unlisted(self, info: Distribution) -> list[str]:
         """The files in the folders of a distribution that no list has: somebody put them there."""
         unlisted = []
-        for top in (os.path.basename(path) for path in self.paths(info.distribution)):
-            if top.endswith(INFO):
-                continue
+        for top in self._own_tops(info):
             records = [self._record(other) for other in self._tops[info.folder].get(top, ())]
             for folder, folders, files in os.walk(os.path.join(info.folder, top)):
                 folders[:] = [name for name in folders if name != "__pycache__"]
                 inside = _inside(info.folder, folder)
-                paths = (f"{inside}/{name}" for name in files if not name.endswith(".pyc"))
+                paths = (f"{inside}/{name}" for name in files)
                 unlisted += [path for path in paths if not any(path in record for record in records)]
         return sorted(unlisted)
 
@@ -237,14 +240,17 @@ def _are_young(stamps: Iterable[str], then: int) -> bool:
 
 
 def _unsure(record: Stamp | None, files: Sequence[str], stamps: Sequence[str], listed: Mapping[str, str]) -> list[str]:
-    """The files without a digest in the list, or that were changed after the list was written.
+    """Python files, those without a digest in the list, and those that were changed after the list was written.
 
     An installer writes the list last. Only these files are hashed: a distribution may have gigabytes. No program can
-    set the time of a change.
+    set the time of a change, but a copy of an environment makes all times anew: then an edited library is not seen.
     """
     then = 0 if record is None else record[3]
-    rows = zip(files, stamps, strict=True)
-    return [f for f, stamp in rows if not listed[f] or not stamp or int(stamp.rpartition(" ")[2]) > then]
+    return [
+        file
+        for file, stamp in zip(files, stamps, strict=True)
+        if file.endswith(".py") or not listed[file] or not stamp or int(stamp.rpartition(" ")[2]) > then
+    ]
 
 
 def _content(folder: str, listed: Mapping[str, str], unsure: Sequence[str]) -> str:

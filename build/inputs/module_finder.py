@@ -47,6 +47,7 @@ class ModuleFinder:
         self._finders = [f for f in sys.meta_path if f is not PathFinder]
         self._specs: dict[str, ModuleSpec | None] = {}
         self._modules: dict[str, FoundModule] = {}
+        self.links: dict[str, set[str]] = {}  # the paths by which files were found, if links are on the way
 
     def chain(self, name: str) -> tuple[FoundModule, ...]:
         """The module and its packages that have files, outermost first; all that there are of one that is missing."""
@@ -80,6 +81,8 @@ class ModuleFinder:
             if spec.has_location and spec.origin:
                 if dotted not in self._modules:
                     file = Path(spec.origin).resolve()
+                    if str(file) != spec.origin:
+                        self.links.setdefault(str(file), set()).add(spec.origin)
                     self._modules[dotted] = FoundModule(spec.name, file, spec.submodule_search_locations is not None)
                 yield self._modules[dotted]
             if spec.submodule_search_locations is None:

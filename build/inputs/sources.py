@@ -134,6 +134,10 @@ class SourceDigests:
         chain = self._finder.chain(module)
         return tuple(part.file for part in chain) if chain and chain[-1].name == module else ()
 
+    def links(self, file: str) -> frozenset[str]:
+        """The paths with links by which imports find a file."""
+        return frozenset(self._finder.links.get(file, ()))
+
     def changed(self, source: str) -> Path | None:
         """A file that has changed since its digest was computed, or None."""
         read = (each for part in (source, *self._adapters(source)) for each in self._source(part).files)

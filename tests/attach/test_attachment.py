@@ -126,6 +126,8 @@ def test_a_skew_misses_and_says_which(
     use: Callable[..., session.Session],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if name == "dsl_version":
+        pytest.importorskip("cutlass")
     use(write_cache(native, tmp_path / "keys", FUNCTION, [key_of(ASKED, **{name: value})]))
     attachment = serving()
     assert attachment.obtain(MINE, FUNCTION, ASKED) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,13 @@ inner()
 
 def both(*words: str, cwd: Path) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
     """The same program attached, and by itself."""
-    return run(*ATTACH, *words, cwd=cwd), run(*words, cwd=cwd)
+    return attached(*words, cwd=cwd), run(*words, cwd=cwd)
+
+
+def attached(*words: str, cwd: Path, path: Iterable[Path] = ()) -> subprocess.CompletedProcess[str]:
+    """A program attached to a library, which need not be installed."""
+    site = write_library(cwd.parent / "libraries", {}, package="quack", distribution="quack-kernels")
+    return run(*ATTACH, *words, path=[site, *path], cwd=cwd)
 
 
 @pytest.fixture
@@ -41,7 +48,10 @@ def folder(tmp_path: Path) -> Path:
         "wrong.py": "x = (\n",
         "exit.py": "import sys; sys.exit(7)",
         "text.py": "raise SystemExit('told')",
-        "interrupt.py": "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+        # Where the tests run in the background, it is ignored.
+        "interrupt.py": (
+            "import os, signal as s\ns.signal(s.SIGINT, s.default_int_handler)\nos.kill(os.getpid(), s.SIGINT)"
+        ),
         "package/__main__.py": SHOW,
         "package/__init__.py": "",
     }.items():
@@ -56,28 +66,28 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_a_script_sees_what_it_always_does(words: tuple[str, ...], folder: Path) -> None:
     words = tuple(word.replace("PROGRAMS", str(folder)) for word in words)
-    attached, alone = both(*words, cwd=folder.parent / "elsewhere")
+    by_attach, alone = both(*words, cwd=folder.parent / "elsewhere")
     assert alone.returncode == 0, alone.stderr
-    assert (attached.returncode, attached.stdout, attached.stderr) == (0, alone.stdout, alone.stderr)
+    assert (by_attach.returncode, by_attach.stdout, by_attach.stderr) == (0, alone.stdout, alone.stderr)
 
 
 def test_a_module_sees_what_it_always_does(folder: Path) -> None:
-    attached, alone = both("-m", "package", "a", "-m", cwd=folder)
+    by_attach, alone = both("-m", "package", "a", "-m", cwd=folder)
     assert alone.returncode == 0, alone.stderr
-    assert (attached.returncode, attached.stdout, attached.stderr) == (0, alone.stdout, alone.stderr)
+    assert (by_attach.returncode, by_attach.stdout, by_attach.stderr) == (0, alone.stdout, alone.stderr)
 
 
 @pytest.mark.parametrize("name", ["fail.py", "exit.py", "text.py", "wrong.py"])
 def test_an_end_is_the_scripts_own(name: str, folder: Path) -> None:
-    attached, alone = both(f"{folder}/{name}", cwd=folder)
+    by_attach, alone = both(f"{folder}/{name}", cwd=folder)
     assert alone.returncode != 0
-    assert (attached.returncode, attached.stderr) == (alone.returncode, alone.stderr)
+    assert (by_attach.returncode, by_attach.stderr) == (alone.returncode, alone.stderr)
 
 
 def test_an_interrupt_is_the_scripts_own(folder: Path) -> None:
-    attached, alone = both(f"{folder}/interrupt.py", cwd=folder)
-    assert attached.returncode == alone.returncode != 0
-    assert "KeyboardInterrupt" in attached.stderr
+    by_attach, alone = both(f"{folder}/interrupt.py", cwd=folder)
+    assert by_attach.returncode == alone.returncode != 0
+    assert "KeyboardInterrupt" in by_attach.stderr
 
 
 @pytest.mark.parametrize(
@@ -93,13 +103,15 @@ def test_an_interrupt_is_the_scripts_own(folder: Path) -> None:
     ],
 )
 def test_a_wrong_request_ends_with_2_and_runs_nothing(words: tuple[str, ...], text: str, folder: Path) -> None:
+    if "--without-compiler" in words:
+        pytest.importorskip("cutlass")
     done = run("-m", "precast.loader.attach", *words, cwd=folder)
     assert done.returncode == 2
     assert text in done.stderr and "Traceback" not in done.stderr and "from the script" not in done.stderr
 
 
 def test_the_report_comes_last_whatever_the_end(folder: Path, tmp_path: Path) -> None:
-    done = run(*ATTACH, "--report", f"{folder}/fail.py", cwd=folder)
+    done = attached("--report", f"{folder}/fail.py", cwd=folder)
     assert done.returncode == 1
     assert done.stderr.endswith("ValueError: from the script\nno attached library requested a kernel\n")
     site = write_library(tmp_path / "site", {"minilib/kernels.py": "def compiled(n): return n\n"})
@@ -110,7 +122,7 @@ def test_the_report_comes_last_whatever_the_end(folder: Path, tmp_path: Path) ->
         "from minilib.kernels import compiled\n"
         "print(compiled(8))\n"
     )
-    done = run(*ATTACH, "--report", f"{folder}/use.py", path=[site], cwd=folder)
+    done = attached("--report", f"{folder}/use.py", path=[site], cwd=folder)
     assert done.stdout == "8\n"
     warning, first, second = done.stderr.splitlines()
     assert warning.startswith("precast: minilib.kernels:compiled is compiled in this process")
@@ -120,7 +132,7 @@ def test_the_report_comes_last_whatever_the_end(folder: Path, tmp_path: Path) ->
 
 def test_a_kernel_is_served_for_the_architecture_that_is_named(folder: Path) -> None:
     (folder / "which.py").write_text("from precast.loader.attach import attached\nprint(attached().target)\n")
-    done = run(*ATTACH, "--target", "sm_100a", f"{folder}/which.py", cwd=folder)
+    done = attached("--target", "sm_100a", f"{folder}/which.py", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "sm_100a\n"), done.stderr
 
 

@@ -29,7 +29,6 @@ from precast.loader.machine.machine import Machine
 from precast.loader.resolve.cache import Cache
 from precast.loader.resolve.candidate import CachedOp, Request
 from precast.loader.resolve.judge import resolve
-from precast.measure.comparison.reproduce import reproduce
 from tests.helpers.builds import HEAD, new_store
 from tests.helpers.kernels.kept_builds import kept_notes, planned
 from tests.helpers.resolutions import HERE
@@ -223,6 +222,7 @@ def test_shards_merges_checks_and_reproductions_of_such_a_cache(tmp_path: Path) 
     unasked = coverage(plan_of(tmp_path, SMS, NOTHING, profiles="H20"), CacheContents.open(tmp_path / "both"))
     assert unasked.complete and [json.loads(e.assumed) for e in unasked.extra] == [{"multiprocessor_count": 132}]
 
+    reproduce = pytest.importorskip("precast.measure.comparison.reproduce").reproduce
     again = reproduce(plan, tmp_path / "cache", executor=local(plan))
     assert again.holds and len(again.same) == 4, again
     fewer = plan_of(tmp_path, SMS, NOTHING, profiles="[H20, H100 PCIe]")

@@ -11,6 +11,7 @@ from precast.cli import main
 from precast.cli.shared.output import print_message
 from precast.cli.shared.progress import Progress, waiting
 from precast.cli.shared.verbosity import verbosity
+from tests.cli.satellites import installed_commands
 from tests.helpers.forks.forked_process import run
 
 
@@ -19,7 +20,7 @@ def failing(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_command_has_both() -> None:
-    for name in main.commands():
+    for name in installed_commands():
         spelled = [word for parameter in main.load(name).params for word in parameter.opts]
         assert sorted(word for word in spelled if word in ("--quiet", "-q", "--verbose", "-v")) == [
             "--quiet", "--verbose", "-q", "-v",

@@ -9,6 +9,7 @@ import pytest
 from precast.cli import main
 from precast.loader.contract.format.target import Capability
 from precast.loader.machine.driver import Device
+from tests.cli.satellites import need_command
 from tests.helpers.caches import Native, demo
 
 MANIFEST = """
@@ -41,6 +42,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) -> str:
     """What a request that is refused prints."""
+    need_command(words[0])
     with pytest.raises(SystemExit) as ended:
         main.run(words)
     out, err = capsys.readouterr()
@@ -79,6 +81,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 2) ->
     ],
 )
 def test_build(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    if "--remote-cache" in words:
+        pytest.importorskip("precast.publish")
     said = refused(capsys, "build", "m.yaml", "-o", "cache", *words)
     assert message in said
     assert "importing its kernels" not in said or message.startswith(("error: no manifest", "error: 'My"))
@@ -174,6 +178,7 @@ def test_ctrl_c_during_measurements_says_what_is_kept(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
+    need_command(name)
     monkeypatch.setattr("precast.measure.launching.cases.this_device", interrupted)
     assert refused(capsys, name, cache, status=130) == f"interrupted: {kept}\n"
 
@@ -182,6 +187,7 @@ def test_ctrl_c_during_measurements_says_what_is_kept(
 def test_a_gpu_that_runs_nothing_of_a_cache_is_a_failure_with_every_reason(
     folder: Path, cache: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    need_command(name)
     other = Device(ordinal=0, name="NVIDIA RTX", capability=Capability(12, 0))
     monkeypatch.setattr("precast.measure.launching.cases.this_device", lambda: other)
     with pytest.raises(SystemExit) as ended:

@@ -2,10 +2,10 @@
 
 import math
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.helpers.emulator import each
 
@@ -106,18 +106,20 @@ def test_integers_to_floats_round_once() -> None:
     ]
 
 
-TORCH = {
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "e4m3": torch.float8_e4m3fn,
-    "e5m2": torch.float8_e5m2,
-}
+TORCH = {"f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+
+
+def torch_and(kind: str) -> tuple[Any, Any]:
+    """Torch, and its type of this name."""
+    torch = pytest.importorskip("torch")
+    return torch, getattr(torch, TORCH[kind])
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_float32_to_16_bits_and_back(kind: str) -> None:
     """As torch rounds; two at once have the first above."""
-    expected = torch.from_numpy(FLOATS).to(TORCH[kind])
+    torch, dtype = torch_and(kind)
+    expected = torch.from_numpy(FLOATS).to(dtype)
     out = each(f"cvt.rn.{kind}.f32 {{d}}, {{a}};", "uint16", FLOATS)
     assert (out == expected.view(torch.uint16).numpy()).all()
     two = each(f"cvt.rn.{kind}x2.f32 {{d}}, {{a}}, {{b}};", "uint32", FLOATS, FLOATS[::-1])
@@ -127,15 +129,16 @@ def test_float32_to_16_bits_and_back(kind: str) -> None:
     relu = each(f"cvt.rn.relu.{kind}.f32 {{d}}, {{a}};", "uint16", FLOATS)
     assert (relu == np.where(np.signbit(FLOATS), 0, out)).all()
     toward = each(f"cvt.rz.{kind}.f32 {{d}}, {{a}};", "uint16", FLOATS)
-    values = torch.from_numpy(toward.view(np.int16)).view(TORCH[kind]).double().abs().numpy()
+    values = torch.from_numpy(toward.view(np.int16)).view(dtype).double().abs().numpy()
     assert (values <= np.abs(FLOATS.astype(np.float64))).all()
 
 
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_float32_to_8_bits(kind: str) -> None:
     """Saturated to the largest finite value; the first operand is above."""
-    largest = torch.finfo(TORCH[kind]).max
-    expected = torch.from_numpy(FLOATS).clamp(-largest, largest).to(TORCH[kind]).view(torch.uint8).numpy()
+    torch, dtype = torch_and(kind)
+    largest = torch.finfo(dtype).max
+    expected = torch.from_numpy(FLOATS).clamp(-largest, largest).to(dtype).view(torch.uint8).numpy()
     out = each(f"cvt.rn.satfinite.{kind}x2.f32 {{d}}, {{a}}, {{b}};", "uint16", FLOATS, FLOATS[::-1])
     assert (out >> 8 == expected).all() and (out & 0xFF == expected[::-1]).all()
     nan = each(f"cvt.rn.satfinite.{kind}x2.f32 {{d}}, {{a}}, {{a}};", "uint16", np.float32([math.nan]))
@@ -145,8 +148,9 @@ def test_float32_to_8_bits(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_8_bits_to_float16(kind: str) -> None:
     """All codes, exactly."""
+    torch, dtype = torch_and(kind)
     codes = np.arange(256, dtype=np.uint8)
-    expected = torch.from_numpy(codes).view(TORCH[kind]).to(torch.float16).view(torch.uint16).numpy()
+    expected = torch.from_numpy(codes).view(dtype).to(torch.float16).view(torch.uint16).numpy()
     packed = codes.astype(np.uint16) << 8 | codes[::-1]
     out = each(f"cvt.rn.f16x2.{kind}x2 {{d}}, {{a}};", "uint32", packed)
     nan = (expected & 0x7FFF) > 0x7C00

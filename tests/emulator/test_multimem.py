@@ -1,10 +1,11 @@
 """Multicast memory: what is stored there arrives in each copy, and what is loaded is a sum of the copies."""
 
 import pytest
-import torch
 
 from precast.emulator import EmulationFault, Unsupported
 from tests.helpers.emulator import kernel, multicast, run_ptx
+
+torch = pytest.importorskip("torch")
 
 LANE = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 16; add.u64 %rd2, in, %rd1; add.u64 %rd3, out, %rd1;"
 VECTOR = "{%r2, %r3, %r4, %r5}"

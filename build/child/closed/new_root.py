@@ -24,12 +24,12 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 TEMPORARY = "/tmp/precast"
 """Where temporary files go: a folder of its own, so that code which empties it leaves sources that are below /tmp."""
 _FOLDERS = ("/dev/shm", TEMPORARY, "/sys", "/home/precast")
-_EMPTY = ("meminfo", "loadavg", "uptime", "version", "stat", "vmstat", "partitions", "sys/kernel/osrelease")
-# Facts of this machine and this moment: they are the same for all compilations. One processor is described, since
-# torch's cpuinfo crashes in the first operation on the CPU of some processors where the file describes none.
-_FACTS = {"cpuinfo": "processor\t: 0\napicid\t\t: 0\n", **dict.fromkeys(_EMPTY, "")}
-_NAMES = calls.NEW_MOUNTS | calls.NEW_NETWORK | calls.NEW_NAME | calls.NEW_IPC
+# One processor is described, since torch's cpuinfo crashes in the first operation on the CPU of some processors where
+# the file describes none.
+_FACTS = {"cpuinfo": "processor\t: 0\napicid\t\t: 0\n"}
+_NAMES = calls.NEW_MOUNTS | calls.NEW_NETWORK | calls.NEW_NAME | calls.NEW_IPC | calls.NEW_GROUPS
 _SMALL = 1 << 20
+_SIZE = "size=64g,nr_inodes=16m"  # the same on all machines: by default, a half of the memory
 
 
 class NewRoot:
@@ -37,9 +37,11 @@ class NewRoot:
 
     def __init__(self) -> None:
         self._source = HOST if os.path.isdir(HOST) else ""
+        self._hidden: list[str] = []
+        os.umask(0o022)
         _unshare()
         calls.mount(None, "/", None, calls.RECURSIVE | calls.PRIVATE)
-        calls.mount("tmpfs", _AT, "tmpfs")
+        calls.mount("tmpfs", _AT, "tmpfs", calls.NO_ACCESS_TIMES, _SIZE)
         for folder in _FOLDERS:
             os.makedirs(_AT + folder, exist_ok=True)
         for path in (*_DEVICES, "/proc"):
@@ -63,45 +65,45 @@ class NewRoot:
 
     def copy(self, path: str) -> bool:
         """Let a file, or all that is in a folder, be there as copies, with their content at this moment and without
-        their times; what is large is there itself.
+        their times and owners, and in one order; what is large is there itself.
 
         A link in a folder is copied as a link: what it leads to outside of the folder is an input of its own, or none.
-        False if something is too large for a copy.
+        What is neither a file nor a folder, such as a socket, is not there. False if something is too large for a copy.
         """
         path = self._planted(path)
         source, target = self._source + path, _AT + path
         if os.path.isdir(source):
             os.makedirs(target, exist_ok=True)
-            names = [name for name in os.listdir(source) if name != "__pycache__"]
-            links = {name for name in names if os.path.islink(f"{source}/{name}")}
+            names = sorted(name for name in os.listdir(source) if name != "__pycache__")
+            links = [name for name in names if os.path.islink(f"{source}/{name}")]
             for name in links:
                 if not os.path.lexists(f"{target}/{name}"):
                     os.symlink(os.readlink(f"{source}/{name}"), f"{target}/{name}")
             copied = [self.copy(os.path.join(path, name)) for name in names if name not in links]
             return all(copied)
-        if os.path.isfile(source) and os.path.getsize(source) <= _SMALL:
-            if not os.path.lexists(target):
-                shutil.copy(source, target)
-                os.utime(target, (0, 0))
-            return True
-        self.add(path, read_only=True)
-        return not os.path.exists(source)
+        if os.path.isfile(source) and os.path.getsize(source) > _SMALL:
+            self.add(path, read_only=True)
+            return False
+        if os.path.isfile(source) and not os.path.lexists(target):
+            shutil.copyfile(source, target)
+            os.chmod(target, 0o755 if os.stat(source).st_mode & 0o111 else 0o644)
+            os.utime(target, (0, 0))
+        return True
 
     def hide(self, folder: str) -> None:
         """Let a folder be there that is empty, whether or not it is in one that was added."""
         path = self._planted(folder)
         if os.path.isdir(self._source + path):
             os.makedirs(_AT + path, exist_ok=True)
-            calls.mount("tmpfs", _AT + path, "tmpfs")
+            calls.mount("tmpfs", _AT + path, "tmpfs", 0, _SIZE)
+            self._hidden.append(path)
 
     def enter(self, name: str, *, keep_host: bool = False) -> None:
         """Go there. With ``keep_host`` the old root stays below it, for processes that make a root of their own."""
-        for number, (fact, text) in enumerate(_FACTS.items() if not keep_host else ()):
-            path = f"{_AT}/.fact{number}"
-            with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o444)) as file:
-                file.write(text)
-            with suppress(OSError):
-                calls.mount(path, f"{_AT}/proc/{fact}", None, calls.BIND)
+        if not keep_host:
+            _hide_facts()
+            for folder in self._hidden:
+                calls.make_read_only(_AT + folder)
         calls.set_host_name(name)
         _start_loopback()
         old = HOST if keep_host else _OLD
@@ -133,15 +135,31 @@ class NewRoot:
         return done
 
 
+def _hide_facts() -> None:
+    """Let ``/proc`` describe processes only: facts of this machine and this moment are absent."""
+    for fact in sorted(os.listdir(f"{_AT}/proc")):
+        path, text = f"{_AT}/proc/{fact}", f"{_AT}/.{fact}"
+        with suppress(OSError):  # where nothing may be mounted on one of them
+            if fact.isdigit() or os.path.islink(path):
+                continue
+            if os.path.isdir(path):
+                calls.mount("tmpfs", path, "tmpfs", 0, _SIZE)
+                continue
+            with open(text, "w", opener=lambda name, flags: os.open(name, flags, 0o444)) as file:
+                file.write(_FACTS.get(fact, ""))
+            calls.mount(text, path, None, calls.BIND)
+            os.unlink(text)
+
+
 def _unshare() -> None:
-    """Namespaces of its own: as the superuser; else, as any user, with a namespace of users in which it is the same."""
+    """Namespaces of its own: as the superuser; else, as any user, with a namespace of users in which it is that."""
     try:
         calls.unshare(_NAMES)
         return
     except OSError:
         user, group = os.geteuid(), os.getegid()
         calls.unshare(_NAMES | calls.NEW_USER)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
 

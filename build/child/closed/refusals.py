@@ -26,12 +26,14 @@ _LOCAL = ("127.", "::1", "localhost")
 
 class Refusals:
     """Refuses requests of the author's code. ``readable`` has the paths of the closure, or is None in a root that has
-    nothing else; ``programs`` those that may be started."""
+    nothing else; ``programs`` those that may be started. Only precast's own code finds the packages ``stand_ins``."""
 
-    def __init__(self, readable: Sequence[str] | None, programs: Sequence[str]) -> None:
+    def __init__(self, readable: Sequence[str] | None, programs: Sequence[str], stand_ins: Sequence[str] = ()) -> None:
         self._readable = None if readable is None else frozenset(map(os.path.realpath, readable))
         self._programs = frozenset(map(os.path.realpath, (*programs, sys.executable)))
         self._made: set[str] = set()
+        self._stand_ins = frozenset(stand_ins)
+        self._modules = frozenset(os.path.basename(path).partition(".")[0] for path in stand_ins)
 
     def install(self) -> Refusals:
         """Refuse from now on; it cannot be undone."""
@@ -58,6 +60,7 @@ class Refusals:
                     return
 
         sys.addaudithook(hook)
+        sys.meta_path.insert(0, self)
         return self
 
     def _open(self, path: Any, _: Any, flags: int) -> None:
@@ -66,6 +69,13 @@ class Refusals:
                 self._made.add(os.path.realpath(os.fsdecode(path)))
             elif os.path.isabs(os.fsdecode(path)):  # another may be relative to a folder that only the system knows
                 self._path(path)
+
+    def find_spec(self, module: str, *_: object) -> None:
+        """As the first finder of modules: there is no module of the stand-ins for other code. Else others look."""
+        if module.partition(".")[0] in self._modules:
+            importer = _importer().partition(".")[0]
+            if importer != "precast" and importer not in self._modules:
+                raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
     def _path(self, path: Any = ".", *_: Any) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):
@@ -107,6 +117,8 @@ class Refusals:
         raise refused
 
     def _is_absent(self, path: str) -> bool:
+        if self._is_of_stand_in(path):
+            return True
         if self._readable is None:
             return not os.path.exists(path)
         real = os.path.realpath(path)
@@ -116,6 +128,13 @@ class Refusals:
             if len(real) < 2:
                 return True
             real = os.path.dirname(real)
+        return False
+
+    def _is_of_stand_in(self, path: str) -> bool:
+        while self._stand_ins and len(path) > 1:
+            if path in self._stand_ins:
+                return True
+            path = os.path.dirname(path)
         return False
 
 
@@ -145,6 +164,17 @@ def _is_variable(error: KeyError) -> bool:
         trace = trace.tb_next
     modules = ("os", "precast.build.child.requests")
     return trace is not None and trace.tb_frame.f_globals.get("__name__") in modules
+
+
+def _importer() -> str:
+    """The name of the module that imports another one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and not file.startswith("<frozen importlib") and not file.endswith("importlib/__init__.py"):
+            return str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return ""
 
 
 def _requester() -> str:

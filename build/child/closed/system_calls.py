@@ -8,8 +8,9 @@ import platform
 
 _C = ctypes.CDLL(None, use_errno=True)
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-NEW_MOUNTS, NEW_NAME, NEW_IPC, NEW_USER, NEW_NETWORK = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x40000000
-BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
+NEW_MOUNTS, NEW_GROUPS, NEW_NAME, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
+BIND, RECURSIVE, PRIVATE, NO_ACCESS_TIMES = 0x1000, 0x4000, 0x40000, 0x400
 _DETACH = 2
 _SET_ATTRIBUTES, _AT_RECURSIVE, _READ_ONLY = 442, 0x8000, 1
 
@@ -19,6 +20,17 @@ def call(number: int, *arguments: object) -> int:
     return _checked(_C.syscall(number, *arguments))
 
 
+def call_by_name(name: str, *arguments: int) -> int:
+    """A function of the C library that takes numbers; raises OSError."""
+    return _checked(getattr(_C, name)(*arguments))
+
+
+def control(option: int, *arguments: object) -> bool:
+    """An operation of ``prctl`` on this process; False if it failed."""
+    words = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in (*arguments, 0, 0, 0, 0)[:4]]
+    return bool(_C.prctl(option, *words) >= 0)
+
+
 def unshare(flags: int) -> None:
     """Put this process into namespaces of its own."""
     _checked(_C.unshare(flags))
@@ -26,13 +38,14 @@ def unshare(flags: int) -> None:
 
 def set_no_new_privileges() -> None:
     """Programs that this process starts get no privileges, so that it may restrict itself."""
-    _checked(_C.prctl(38, 1, 0, 0, 0))
+    if not control(38, 1):
+        raise OSError("PR_SET_NO_NEW_PRIVS failed")
 
 
-def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0) -> None:
+def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, options: str | None = None) -> None:
     """Mount a file system, or bind a file or a folder."""
-    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _checked(_C.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), None))
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
+    _checked(_C.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
 
 
 def make_read_only(path: str) -> None:
@@ -52,8 +65,9 @@ def detach(path: str) -> None:
 
 
 def set_host_name(name: str) -> None:
-    """Set the host's name in this namespace."""
+    """Set the host's name and its domain in this namespace."""
     _checked(_C.sethostname(name.encode(), len(name)))
+    _checked(_C.setdomainname(name.encode(), len(name)))
 
 
 def _checked(result: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import precast
 from precast.build import interpreter
-from precast.build.child.closed import landlock
+from precast.build.child.closed import landlock, privileges, process_state
 from precast.build.child.closed.new_root import TEMPORARY, NewRoot
 from precast.build.child.closed.refusals import Refusals
 from precast.build.disk.scratch import scratch_folder
@@ -72,20 +72,35 @@ class World:
     def close(self, closure: Mapping[str, Any], *, again: bool = False) -> Refusals:
         """Close this process to one closure. ``again`` is for a second compilation: what a kernel can learn about its
         machine, as far as it can be changed, is then different."""
+        if self.by != "namespaces":
+            temporary = tempfile.mkdtemp()  # of this closure alone
+            os.mkdir(f"{temporary}/home")
+            _use_folders(f"{temporary}/home", temporary)
         if self.by == "namespaces":
+            if again:
+                NewRoot()  # so that numbers of namespaces and of devices are others in the next one
             self._enter(closure, "again" if again else "precast")
         elif self.by == "landlock":
             listed = [*self.search, *self.sites, *(folder for folder in sys.path if folder)]
             landlock.restrict(self._readable(closure), listed)
-        os.umask(0o022)
+        process_state.reset()
+        if self.by != "none":
+            privileges.give_up()
         os.environ["PATH"] = ":".join(dict.fromkeys([*map(os.path.dirname, closure["programs"]), "/usr/bin", "/bin"]))
         if again:
-            _perturb()
-        return Refusals(None if self.by == "namespaces" else self._readable(closure), closure["programs"]).install()
+            process_state.perturb()
+        readable = None if self.by == "namespaces" else self._readable(closure)
+        return Refusals(readable, closure["programs"], closure["stand_ins"]).install()
+
+    def written(self) -> frozenset[tuple[str, int]]:
+        """The files that this process, and others with the same closure, can write and read, each with the time of its
+        last change."""
+        folder = "/" if self.by == "namespaces" else tempfile.gettempdir()
+        return frozenset(_files(folder, os.stat(folder).st_dev))
 
     def _readable(self, closure: Mapping[str, Any]) -> list[str]:
         temporary = [tempfile.gettempdir()]
-        parts = (closure[name] for name in ("installed", "declared", "sources", "programs"))
+        parts = (closure[name] for name in ("installed", "stand_ins", "declared", "sources", "programs"))
         return [*self.system, *self.own, *_ALWAYS, *temporary, *(path for part in parts for path in part)]
 
     def _enter_coarsely(self) -> None:
@@ -102,7 +117,7 @@ class World:
             root.add(path, read_only=True)
         for folder in (*self.sites, os.path.join(interpreter.STANDARD, "site-packages")):
             root.hide(folder)
-        for path in (*closure["installed"], *self.own, *closure["programs"]):
+        for path in (*closure["installed"], *closure["stand_ins"], *self.own, *closure["programs"]):
             root.add(path, read_only=True)
         copied = [path for path in (*closure["declared"], *closure["sources"]) if root.copy(path)]
         root.enter(name)
@@ -127,17 +142,21 @@ def _precast() -> Iterable[str]:
         yield from (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
 
 
+def _files(folder: str, disk: int) -> Iterator[tuple[str, int]]:
+    for entry in os.scandir(folder):
+        facts = entry.stat(follow_symlinks=False)
+        if facts.st_dev != disk:
+            continue  # mounted, and read-only
+        if entry.is_dir(follow_symlinks=False):
+            yield entry.path, 0
+            yield from _files(entry.path, disk)
+        else:
+            yield entry.path, facts.st_ctime_ns
+
+
 def _use_folders(home: str, temporary: str) -> None:
     os.environ |= {"HOME": home, "TMPDIR": temporary}
     tempfile.tempdir = None
 
 
-def _perturb() -> None:
-    """Move what is allocated next, and allow one processor only."""
-    _KEPT.extend(bytearray(size) for size in range(1, 6000, 7))
-    _KEPT.extend(object() for _ in range(99))
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
-_KEPT: list[object] = []
 _SCRATCH: list[AbstractContextManager[Path]] = []  # kept: at its end, a folder is removed

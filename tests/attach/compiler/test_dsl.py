@@ -49,5 +49,6 @@ assert options == set(OPTIONS), options ^ set(OPTIONS)
 
 
 def test_the_options_that_stand_in_are_those_of_the_dsl() -> None:
+    pytest.importorskip("cutlass")
     done = run_code([OPTIONS], os.environ, TORCH_AND_DSL)
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ def without_dsl(code: str, timeout: float = 300, *, acme: Path | None = None) ->
 
 
 def test_placeholders_are_refused_beside_the_dsl_and_nothing_is_left_behind() -> None:
+    pytest.importorskip("cutlass")
     refused = """
 import sys
 from precast.loader import attach

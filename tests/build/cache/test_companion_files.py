@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from precast.attach.builder.added_companions import add_companions
 from precast.build.cache.contents import CacheContents
 from precast.build.cache.merge import merge_caches
 from precast.build.cache.pack import uncompressed
 from precast.build.errors import MergeError
 from precast.loader.contract.format.companion_index import CompanionFile, CompanionIndex, CompanionState
 from precast.loader.resolve.cache import Cache
-from precast.measure.annotate import add_evidence
 from tests.helpers.caches import CacheWriter, artifact
+
+add_companions = pytest.importorskip("precast.attach.builder.added_companions").add_companions
+add_evidence = pytest.importorskip("precast.measure.annotate").add_evidence
 
 
 def kernels(path: Path, name: str = "demo") -> Path:

@@ -59,6 +59,39 @@ def test_what_a_module_or_a_variant_changes_reaches_no_other(tmp_path: Path) -> 
         assert blobs.items() <= tree(cache).items()
 
 
+LEAVING = """
+import tempfile
+from pathlib import Path
+
+
+def leave(n: int):
+    seen = 0
+    for folder in FOLDERS:
+        file = Path(folder) / "left"
+        seen += file.exists()
+        file.write_text("seen")
+    return compile_add(10 * seen + n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "folders"),
+    [
+        ("namespaces", "(tempfile.gettempdir(), Path.home(), '/dev/shm', '/', Path(__file__).parent)"),
+        ("landlock", "(tempfile.gettempdir(), Path.home())"),
+    ],
+)
+def test_what_a_variant_writes_reaches_no_other(by: str, folders: str, tmp_path: Path) -> None:
+    module(tmp_path, "leaving", LEAVING.replace("FOLDERS", folders))
+    trees = []
+    for name, values in (("a", [2]), ("b0", [1, 2])):
+        mine, cache = manifest(tmp_path, {"leaving:leave": values}), tmp_path / f"{name}-cache"
+        done = precast(tmp_path / name, "build", mine, "-o", cache, "-j", 1, PRECAST_CLOSED_BY=by)
+        assert done.returncode == 0, done.stderr
+        trees.append({n: data for n, data in tree(cache).items() if n.startswith("blobs/")})
+    assert trees[0].items() <= trees[1].items()
+
+
 SLEEP = "{programs: sleep}"
 STARTING = """
 import os, subprocess, time

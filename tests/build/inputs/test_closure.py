@@ -152,6 +152,7 @@ def test_all_files_of_an_attached_library_without_a_list_of_its_files_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An editable one: the guard of each kernel has the digest of all its files, not only of those that it reaches."""
+    pytest.importorskip("precast.attach")
     monkeypatch.setattr(sys, "path", [str(write_toy_library(tmp_path / "site")), *sys.path])
     closure = Closures.here([]).of([reads_of("toy_attached.kernels:compiled_alone@toy")])
     assert str(tmp_path / "site" / "toy_attached" / "native.py") in closure.sources

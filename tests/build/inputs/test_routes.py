@@ -3,7 +3,8 @@
 - exact: what is read is an input, which changes when, and only when, it does;
 - refused: an error names the line and what declares it; when that is declared, it is exact;
 - absent: the thing is not there, so that the result is the same whatever it is; when it is declared, it is exact;
-- found by a second compilation, which differs.
+- found by a second compilation, which differs;
+- not counted: what is declared differs in something that is the same for all compilations.
 
 The kernel's module of a route sets ``VALUE``, which stands for what is compiled.
 """
@@ -20,13 +21,19 @@ from pathlib import Path
 import pytest
 
 from precast.build.errors import ChangedInputError
+from tests.build.inputs.import_routes import AT_THE_START, IMPORTED, NOT_IMPORTED
+from tests.build.inputs.machine_routes import IMPOSSIBLE, NOT_THERE, OTHERWISE, THE_SAME, VARIABLES, other_state
+from tests.build.inputs.metadata_routes import NOT_COUNTED
 from tests.build.inputs.more_read_routes import MORE_READ
-from tests.build.inputs.other_routes import ALWAYS_THE_SAME, EXACT, TWICE
+from tests.build.inputs.other_routes import ALWAYS_THE_SAME as FIRST_THE_SAME
+from tests.build.inputs.other_routes import EXACT as FIRST_EXACT
+from tests.build.inputs.other_routes import TWICE as FIRST_TWICE
 from tests.build.inputs.read_routes import READ as FIRST_READ
 from tests.helpers.inputs.project import Project, Server, serving
 from tests.helpers.inputs.route import HEAD, MADE, C, Route, Step, linked, remove, write
 
-READ = FIRST_READ | MORE_READ
+READ = FIRST_READ | MORE_READ | NOT_IMPORTED | NOT_THERE
+EXACT, ALWAYS_THE_SAME, TWICE = FIRST_EXACT | IMPORTED, FIRST_THE_SAME | THE_SAME, FIRST_TWICE | OTHERWISE
 FAST = ("read_text", "exists", "a variable", "a program", "time.time", "an import", "vendored packages")
 
 
@@ -38,16 +45,13 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[Server, Server]]:
-    """Two processes of other environments."""
-    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        made = []
-        for value in ("1", "2"):
-            patch.setenv("PRECAST_ROUTE", value)
-            patch.setenv("HOME", f"/home/{value}")
-            patch.setenv("XDG_CONFIG_HOME", f"/home/{value}")
-            made.append(stack.enter_context(serving()))
-        patch.undo()
-        yield made[0], made[1]
+    """Two processes of other environments, started in other states."""
+    with serving() as first, contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in VARIABLES.items():
+                patch.setenv(name, value)
+            second = stack.enter_context(serving(other_state))
+        yield first, second
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,8 @@ def project(tmp_path: Path, memo: Path, monkeypatch: pytest.MonkeyPatch) -> Proj
     """Without a compiler, which no route reads: it has thousands of files, and each state would look at all of them."""
     made = Project(tmp_path, memo)
     monkeypatch.setattr("precast.build.inputs.closure._COMPILER", ())
-    monkeypatch.setattr(sys, "path", [*sys.path, str(made.site)])
+    monkeypatch.setattr("precast.build.inputs.closure._STAND_INS", ("standin",))
+    monkeypatch.setattr(sys, "path", [*sys.path, *made.path])
     return made
 
 
@@ -108,6 +113,35 @@ def test_what_import_statements_name_is_exact(name: str, project: Project, serve
     first, second, differ = states(EXACT[name], project, server)
     assert "error" not in first and "error" not in second, (first, second)
     assert first["value"] != second["value"] and differ
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AT_THE_START)
+def test_what_python_runs_at_its_start_is_exact(name: str, project: Project) -> None:
+    route = AT_THE_START[name]
+    project.write({"kernel.py": route.code})
+    states = []
+    for step in (route.before, route.after):
+        step(project)
+        with serving(sites=[project.site]) as started:
+            states.append(project.run_with_inputs(started))
+    (first, then), (second, now) = states
+    assert first["value"] != second["value"] and then != now
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOT_COUNTED)
+def test_what_does_not_count_is_the_same(name: str, project: Project, server: Server) -> None:
+    route = NOT_COUNTED[name]
+    project.declared = tuple(text.format(search=project.search) for text in route.declared)
+    first, second, differ = states(route, project, server)
+    assert "error" not in first and first == second and not differ
+
+
+@pytest.mark.parametrize("name", names(IMPOSSIBLE))
+def test_what_goes_round_the_closing_fails(name: str, project: Project, server: Server) -> None:
+    project.write({"kernel.py": HEAD + IMPOSSIBLE[name] + "\n"})
+    assert project.run(server)["value"] == "False"
 
 
 @pytest.mark.parametrize("name", names(ALWAYS_THE_SAME))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import files
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 import pytest
@@ -106,5 +106,9 @@ def test_only_the_measuring_process_sees_the_gpu() -> None:
     ],
 )
 def test_the_installed_libraries_still_read_these_variables(distribution: str, file: str, text: str) -> None:
-    (found,) = (path for path in files(distribution) or () if str(path).endswith(file))
+    try:
+        listed = files(distribution) or ()
+    except PackageNotFoundError:
+        pytest.skip(f"{distribution} is not installed")
+    (found,) = (path for path in listed if str(path).endswith(file))
     assert text in Path(str(found.locate())).read_text()

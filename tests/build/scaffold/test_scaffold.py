@@ -19,7 +19,6 @@ from precast.kernels.authoring.registry import FunctionRef, load
 from precast.loader.contract.format.config import Config
 from precast.loader.errors import ConfigError
 from precast.loader.resolve.cache import Cache
-from precast.measure.checks.verify import verify
 from tests.helpers.builds import kept_store, new_store
 
 
@@ -54,6 +53,7 @@ def test_any_name_of_a_function_gives_a_manifest_that_plan_takes(name: str, tmp_
 
 def test_its_reference_is_what_a_right_kernel_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function of torch stands for the kernel: it passes, and one that forgets the last element does not."""
+    verify = pytest.importorskip("precast.measure.checks.verify").verify
     new_kernel("twice_as_much").write(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     declaration = declaration_of(load(FunctionRef.parse("twice_as_much:twice_as_much")))

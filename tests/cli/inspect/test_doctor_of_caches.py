@@ -173,6 +173,7 @@ def recorded(native: Native, folder: Path, version: str, source: str) -> Path:
 
 
 def test_a_library_in_a_version_that_no_cache_was_recorded_for(native: Native, tmp_path: Path) -> None:
+    pytest.importorskip("precast.attach")
     site = write_library(tmp_path / "site", {}, version="0.6.5", package="quack", distribution="quack-kernels")
     cache = recorded(native, tmp_path, "0.6.4", "ab" * 32)
     found = doctor(cache, PYTHONPATH=str(site))["quack-kernels"]
@@ -185,6 +186,7 @@ def test_a_library_in_a_version_that_no_cache_was_recorded_for(native: Native, t
 
 
 def test_a_library_that_caches_were_recorded_for(native: Native, tmp_path: Path) -> None:
+    pytest.importorskip("precast.attach")
     site = write_library(tmp_path / "site", {}, version="0.6.5", package="quack", distribution="quack-kernels")
     script = "from precast.attach.guards import guard_of; print(guard_of('quack-kernels', 'quack').source)"
     guard = subprocess.run(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from precast.cli import main
 from precast.loader.resolve.cache import Cache
+from tests.cli.satellites import each_example, installed_commands
 from tests.helpers.caches import Native, demo
 from tests.helpers.forks.forked_process import run
 from tests.helpers.packed_caches import Built
@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", [line for name, part in RUN.items() for line in examples(name)[part]])
+@pytest.mark.parametrize("line", each_example(RUN))
 def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
     key = Cache(folder / "cache").op("twice").artifacts[0].key
     line = line.replace("3f2a91c0", key[:8]).replace("show cache rmsnorm", "show cache scale")
@@ -68,4 +68,4 @@ def test_an_example_runs_as_it_is_printed(line: str, folder: Path) -> None:
 
 
 def test_every_help_ends_with_one_to_three_examples() -> None:
-    assert all(1 <= len(examples(name)) <= 3 for name in main.commands())
+    assert all(1 <= len(examples(name)) <= 3 for name in installed_commands())

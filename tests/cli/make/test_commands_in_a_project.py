@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from precast.loader.resolve.cache import Cache
+from tests.cli.satellites import need_command
 from tests.helpers.builds import manifest, module
 from tests.helpers.forks.forked_process import run
 
@@ -111,6 +112,7 @@ def test_a_mistake_in_the_project_file_is_shown_with_its_line(folder: Path) -> N
 
 @pytest.mark.parametrize("words", [("build",), ("plan",), ("check",), ("verify",), ("wheel", "-o", "dist")])
 def test_without_a_project_file_the_error_says_what_to_do(tmp_path: Path, words: tuple[str, ...]) -> None:
+    need_command(words[0])
     done = precast(tmp_path, *words)
     text = " ".join(done.stderr.replace("│", " ").split())
     assert (

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from precast.emulator.interpreter_library import default_folder
 from tests.helpers.builds import command, environment, new_store, precast
 from tests.helpers.forks.forked_process import run
 
@@ -21,6 +20,7 @@ def go(folder: Path, *words: object, status: int = 0, **env: str) -> str:
 
     The emulator alone is in the cache of this user: g++ would take minutes. Processes of one home are forked.
     """
+    default_folder = pytest.importorskip("precast.emulator.interpreter_library").default_folder
     home, cache = folder.parents[1] / "home", folder.parent / "cache"
     emulator = cache / "precast" / default_folder().name
     if not emulator.is_symlink():

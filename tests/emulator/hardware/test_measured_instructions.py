@@ -29,6 +29,7 @@ KNOWN = {
 @pytest.fixture
 def replay(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program that replays stored results, which is a file of benchmarks/."""
+    pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import importlib
 

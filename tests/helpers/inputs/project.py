@@ -6,9 +6,10 @@ import base64
 import contextlib
 import hashlib
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ from precast.build.ipc.environment import child_environment
 from precast.loader.contract.format.target import Target
 
 _SERVER = """
-import json, os, sys
+import json, os, site, sys
+for folder in sys.argv[1:]:
+    site.addsitedir(folder)
+    try: import sitecustomize
+    except ImportError: pass
 import precast.build.child.worker_main
 from precast.build.child.closed.refusals import explained
 from precast.build.child.closed.world import World
@@ -32,7 +37,7 @@ from precast.build.child.serve import missing_module
 
 def answer(request):
     sys.path[:0] = [request["search"]]
-    sys.path.append(request["site"])
+    sys.path += request["path"]
     if request["by"]:
         os.environ["PRECAST_CLOSED_BY"] = request["by"]
     world = World.begin([request["search"]])
@@ -60,16 +65,19 @@ for line in sys.stdin:
 
 
 class Server:
-    """A process that forks one for each request; the forks are closed."""
+    """A process that forks one for each request; the forks are closed. It starts like a worker, after ``state``, with
+    these folders as further ones with installed packages."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Callable[[], object] | None = None, sites: Iterable[Path] = ()) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER],
+            [sys.executable, "-c", _SERVER, *map(str, sites)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=child_environment({}, target=Target.parse("sm_90a")),
+            env=child_environment(os.environ, target=Target.parse("sm_90a")),
+            start_new_session=True,
+            preexec_fn=state,
         )
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,9 +94,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Server]:
+def serving(state: Callable[[], object] | None = None, sites: Iterable[Path] = ()) -> Iterator[Server]:
     """A server for the block."""
-    server = Server()
+    server = Server(state, sites)
     try:
         yield server
     finally:
@@ -96,11 +104,14 @@ def serving() -> Iterator[Server]:
 
 
 class Project:
-    """Folders of a user: ``search`` with ``kernel.py``, ``site`` with distributions, ``outside`` with anything else."""
+    """Folders of a user: ``search`` with ``kernel.py``, ``site`` with distributions, ``tools`` on Python's path, and
+    ``outside`` with anything else."""
 
     def __init__(self, folder: Path, memo: Path | None = None) -> None:
         self.folder = folder
         self.search, self.site, self.outside = map(self._make, ("search", "venv/site-packages", "outside"))
+        self.tools = self._make("tools")
+        self.path = (str(self.site), str(self.tools))
         self.memo = Memo(memo or self._make("memo"))
         self.declared: tuple[str, ...] = ()
 
@@ -133,7 +144,7 @@ class Project:
 
     def answers(self) -> InputAnswers:
         """The values of inputs at this moment."""
-        return InputAnswers(Roots([self.search], [*filter(None, sys.path), str(self.site)]), self.memo)
+        return InputAnswers(Roots([self.search], [*filter(None, sys.path), *self.path]), self.memo)
 
     def closure(self, closures: Closures | None = None) -> Closure:
         """What ``kernel.py`` may read."""
@@ -156,7 +167,7 @@ class Project:
         return self._ask(server, closure), Inputs.of(closures.answers.answers(closure.names))
 
     def _ask(self, server: Server, closure: Closure, *, again: bool = False, by: str = "") -> dict[str, Any]:
-        places = {"search": str(self.search), "site": str(self.site)}
+        places = {"search": str(self.search), "path": self.path}
         return server.ask({**places, "closure": closure.to_json(), "again": again, "by": by})
 
 

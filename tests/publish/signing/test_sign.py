@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from precast.build.cache.merge import merge_caches
 from precast.build.cache.up_to_date import tree_digest
@@ -28,6 +27,8 @@ from precast.publish.signing.sign import keyless, sign, with_key
 from precast.publish.signing.signed import add_pin, verify_signature
 from tests.helpers.packed_caches import ARM, Built, code_of, damage
 from tests.helpers.signatures.signed import Pair, bundle_of, key_pair, signed_cache
+
+ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
 
 
 @pytest.fixture

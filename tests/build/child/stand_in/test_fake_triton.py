@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-
-from tests.helpers.attached import run
 
 pytest.importorskip("triton")
 CODE = """
@@ -43,5 +43,5 @@ with without_memory():
 @pytest.mark.slow
 def test_its_driver_and_its_kernels(tmp_path: Path) -> None:
     (tmp_path / "launch.py").write_text(CODE)  # Triton reads the source of its kernels
-    done = run(tmp_path / "launch.py")
+    done = subprocess.run([sys.executable, tmp_path / "launch.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
