@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 
 from precast.build.errors import ToolError
@@ -32,3 +34,15 @@ def version_of(name: str) -> str:
         return distribution(name).version
     except ToolError:
         return ""
+
+
+@functools.cache
+def distributions_of_packages() -> Mapping[str, list[str]]:
+    """The distributions of each package, by its name.
+
+    A worker calls it before it closes a process, in which the lists of files that it takes are absent.
+
+    >>> distributions_of_packages()["yaml"]
+    ['PyYAML']
+    """
+    return metadata.packages_distributions()

@@ -118,8 +118,10 @@ def _process(folder: Path) -> tuple[str, int, str] | None:
     try:
         text = (folder / "stat").read_text()
         name, _, rest = text.partition("(")[2].rpartition(")")
-        if name in _COMPILERS and b"--version" in (folder / "cmdline").read_bytes().split(b"\0"):
-            return None
+        if name in _COMPILERS:
+            line = (folder / "cmdline").read_bytes()  # empty once it has ended: what it did is not known then
+            if not line or b"--version" in line.split(b"\0"):
+                return None
     except OSError:
         return None
     words = rest.split()

@@ -28,6 +28,7 @@ from precast.build.child.stand_in.need import replace_cuda
 from precast.build.child.variant_compilation import advice_for, compile_variant, export
 from precast.build.disk.scratch import TemporaryLost
 from precast.build.errors import UnsteadyKernel
+from precast.build.interpreter import distributions_of_packages
 from precast.build.ipc.message import Message
 from precast.build.ipc.process_tree import adopt_orphans
 from precast.build.satellites import satellite
@@ -121,6 +122,7 @@ class _Modules:
             os._exit(1)
         several = max((common(leading, earlier) for earlier in self._leading), key=len, default=())
         if source.library:
+            distributions_of_packages()  # for the facts of its kernels
             several = max(several, leading[:1], key=len)  # all users of the library import it
         self._work.import_first(source, several[len(self._shared) :])
         self._shared = max(self._shared, several, key=len)

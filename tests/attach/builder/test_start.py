@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from precast.attach.builder.checked_start import CompilerWatch
+from precast.attach.builder.checked_start import CompilerWatch, _process
 from precast.attach.companions.companion import COMPANIONS
 from precast.attach.companions.machine_facts import Machine
 from precast.attach.companions.placement import place_files
@@ -82,6 +82,13 @@ def test_what_is_compiled_all_the_same_is_listed(engine: list[str]) -> None:
     start("record", "-o", "cache", "--", *engine, "A")
     done = start("check", "cache", "--", *engine, "A", "B")
     assert done.exit_code == 1 and "Triton wrote B/__grp__kernel.json, B/kernel.cubin" in done.output
+
+
+@pytest.mark.parametrize(("line", "seen"), [(b"ptxas\0a.ptx\0", True), (b"ptxas\0--version\0", False), (b"", False)])
+def test_a_compiler_that_prints_its_version_or_has_ended_is_not_seen(tmp_path: Path, line: bytes, seen: bool) -> None:
+    (tmp_path / "stat").write_text(f"7 (ptxas) R 1 {' '.join('0' * 20)}")
+    (tmp_path / "cmdline").write_bytes(line)
+    assert (_process(tmp_path) is not None) == seen
 
 
 def test_compilers_below_this_process_are_seen_with_their_seconds(tmp_path: Path) -> None:

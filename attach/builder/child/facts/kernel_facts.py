@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib.metadata
 import os
@@ -33,6 +32,7 @@ from precast.attach.seams.compile_sites import function_of
 from precast.build.child.requests import Request
 from precast.build.inputs.closure import named_modules
 from precast.build.inputs.sources import is_below
+from precast.build.interpreter import distributions_of_packages
 
 _DSL = "cutlass"
 _STANDARD = sys.stdlib_module_names
@@ -208,14 +208,9 @@ def _file(name: str) -> str | None:
     return os.path.abspath(file) if isinstance(file, str) else None
 
 
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()
-
-
 def _package(name: str) -> Package | None:
     """An installed package; None for one that no distribution owns."""
-    owners = _distributions().get(name)
+    owners = distributions_of_packages().get(name)
     if not owners:
         return None
     return Package(distribution=owners[0], version=importlib.metadata.version(owners[0]))
