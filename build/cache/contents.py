@@ -56,8 +56,11 @@ class ArtifactId:
     def of(cls, op: str, artifact: Artifact, part: int = 0) -> ArtifactId:
         """The identity of an artifact that is listed under an op."""
         host = artifact.host.arch if artifact.host else ""
-        facts = artifact.provenance.get(RECORDED)
-        assumed = canonical(facts).decode() if facts else ""
+        assumed = ""
+        if RECORDED in artifact.provenance:  # few caches need the table of GPUs
+            from precast.build.cache.build_assumptions import asked_by
+
+            assumed = canonical(facts).decode() if (facts := asked_by(artifact)) else ""
         return cls(op, _config(artifact.config), str(artifact.target), artifact.kind, host, part, assumed)
 
     @property

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from precast.build.cache.contents import CacheContents
+from precast.build.cache.contents import ArtifactId, CacheContents
 from precast.build.cache.pack import UncompressedOp, pack_ops, uncompressed
+from precast.loader.contract.format.artifact import Blob
+from precast.loader.contract.values import replace
 from precast.loader.errors import IntegrityError
 from tests.helpers.caches import SCALE_KEYS, artifact
 from tests.helpers.packed_caches import RUNTIMES, TOOLS, X86, Built
@@ -35,3 +37,13 @@ def test_files_of_a_cache_that_is_replaced_meanwhile_are_not_taken(tmp_path: Pat
     op.write_bytes(op.read_bytes() + b"\n")
     with pytest.raises(IntegrityError):
         cache.files()
+
+
+@pytest.mark.parametrize("recorded", [{"sms": [1]}, [[]], "132", {"sms": True}])
+def test_recorded_facts_that_are_none_are_no_part_of_an_identity(recorded: object) -> None:
+    """A cache may hold anything there, nested as deep as its reader takes."""
+    plain = artifact(Blob(sha256="0" * 64, size=1, stored=1, encoding="none"), {"dtype": "bfloat16"})
+    named = replace(plain, provenance={**plain.provenance, "assumed": recorded})
+    assert ArtifactId.of("scale", named) == ArtifactId.of("scale", plain)
+    facts = replace(plain, provenance={**plain.provenance, "assumed": {"sms": 132}})
+    assert ArtifactId.of("scale", facts).assumed == '{"sms":132}'
